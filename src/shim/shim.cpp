@@ -342,706 +342,709 @@ bool Shim::finish_container() {
   if (finisher_ == 0 && container_) {
     const ContainerPlace place = std::move(*std::exchange(container_, std::nullopt));
     const StepTask& first = *tasks_.front();
-    finish_ = std::make_unique<TaskStart>(plan_container_end(place, start_.launch.process, first.kept_error_fd(),
-                                                             first.output_path(first.output_path(1).empty() ? 0 : 1)));
+    TaskPlan plan = plan_container_end(place, start_.launch.process, first.kept_error_fd(),
+                                       first.output_path(first.output_path(1).empty() ? 0 : 1));
+    plan.enter = start_.enter;
+    finish_ = std::make_unique<TaskStart>(std::move(plan));
     finish_->run();
     tasks_.front()->close_kept();
     if (const auto started = finish_->result(); started.ok() && started->failure.empty())
       finisher_ = started->pid;
   }
   return finisher_ != 0;
-  // The tasks start when they can be told how to find each other, which is nobody's fault but the user's if it fails.
-  void Shim::begin_world() {
-    char self[4096], folder[4096];
-    const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self);
-    const std::string program(self, n > 0 ? static_cast<std::size_t>(n) : 0);
-    const char* cwd = ::getcwd(folder, sizeof folder);
-    const auto key =
-        cwd ? parse_work_id(std::string_view(cwd).substr(std::string_view(cwd).rfind('/') + 1)) : std::nullopt;
-    const StepPart* step = key ? step_of(*key) : nullptr;
-    world_waits_ = true;
-    world_told_.resize(tasks_.size());
-    auto started = PmiLink::start(start_, program.substr(0, program.rfind('/') + 1) + "lockstep-pmi",
-                                  step ? format("{}.{}", key->job.value, step->step) : std::string("step"));
-    if (!started.ok())
-      return refuse_tasks(started.error().message);
-    world_ = std::move(*started);
-    world_due_us_ = boot_clock_us() + kWorldPatienceUs;
-  }
+}
 
-  void Shim::hear_world() {
-    world_->write();
-    if (world_->wants_to_read() && world_->fd() >= 0)
-      world_->read();
-    look_at_world();
-  }
+// The tasks start when they can be told how to find each other, which is nobody's fault but the user's if it fails.
+void Shim::begin_world() {
+  char self[4096], folder[4096];
+  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self);
+  const std::string program(self, n > 0 ? static_cast<std::size_t>(n) : 0);
+  const char* cwd = ::getcwd(folder, sizeof folder);
+  const auto key =
+      cwd ? parse_work_id(std::string_view(cwd).substr(std::string_view(cwd).rfind('/') + 1)) : std::nullopt;
+  const StepPart* step = key ? step_of(*key) : nullptr;
+  world_waits_ = true;
+  world_told_.resize(tasks_.size());
+  auto started = PmiLink::start(start_, program.substr(0, program.rfind('/') + 1) + "lockstep-pmi",
+                                step ? format("{}.{}", key->job.value, step->step) : std::string("step"));
+  if (!started.ok())
+    return refuse_tasks(started.error().message);
+  world_ = std::move(*started);
+  world_due_us_ = boot_clock_us() + kWorldPatienceUs;
+}
 
-  void Shim::look_at_world() {
-    if (const auto why = world_->take_failure()) {
-      if (world_waits_)
-        return refuse_tasks(*why);
-      if (kill_at_us_ != kTimeNever)  // it is ended with the rest
-        return;
-      world_->tell_client(format("{}: {}", host_, *why));
-      return stop(start_.launch.kill_wait.us, StopWhy::kNothing);
-    }
-    if (!world_waits_ || paused_)
+void Shim::hear_world() {
+  world_->write();
+  if (world_->wants_to_read() && world_->fd() >= 0)
+    world_->read();
+  look_at_world();
+}
+
+void Shim::look_at_world() {
+  if (const auto why = world_->take_failure()) {
+    if (world_waits_)
+      return refuse_tasks(*why);
+    if (kill_at_us_ != kTimeNever)  // it is ended with the rest
       return;
-    if (const auto variables = world_->take_variables())
-      join_world(*variables);
+    world_->tell_client(format("{}: {}", host_, *why));
+    return stop(start_.launch.kill_wait.us, StopWhy::kNothing);
   }
+  if (!world_waits_ || paused_)
+    return;
+  if (const auto variables = world_->take_variables())
+    join_world(*variables);
+}
 
-  void Shim::join_world(const PmiVariables& variables) {
-    CHECK(world_waits_ && !starter_ && variables.by_local.size() == tasks_.size());
-    world_waits_ = false;
-    world_due_us_ = kTimeNever;
-    std::vector<TaskStart*> starts;
-    for (std::size_t local = 0; local < tasks_.size(); ++local) {
-      tasks_[local]->join_world(variables.common, variables.by_local[local], world_->take_task_end(local));
-      starts.push_back(tasks_[local]->start());
-    }
-    auto starter = TaskStarter::begin(std::move(starts));
-    if (starter.ok())
-      starter_ = std::move(*starter);
+void Shim::join_world(const PmiVariables& variables) {
+  CHECK(world_waits_ && !starter_ && variables.by_local.size() == tasks_.size());
+  world_waits_ = false;
+  world_due_us_ = kTimeNever;
+  std::vector<TaskStart*> starts;
+  for (std::size_t local = 0; local < tasks_.size(); ++local) {
+    tasks_[local]->join_world(variables.common, variables.by_local[local], world_->take_task_end(local));
+    starts.push_back(tasks_[local]->start());
+  }
+  auto starter = TaskStarter::begin(std::move(starts));
+  if (starter.ok())
+    starter_ = std::move(*starter);
+  else
+    failed_ = starter.error();
+}
+
+// None of them has started. Without words they were called off.
+void Shim::refuse_tasks(const std::optional<std::string>& why) {
+  CHECK(world_waits_ && !starter_ && launched_ == 0);
+  world_waits_ = false;
+  world_due_us_ = kTimeNever;
+  for (const auto& task : tasks_) {
+    if (why)
+      task->refused(task == tasks_.front() ? *why : std::string());
     else
-      failed_ = starter.error();
+      task->called_off();
   }
+  launched_ = tasks_.size();
+  if (!started_)
+    tell_started();
+  reap();
+}
 
-  // None of them has started. Without words they were called off.
-  void Shim::refuse_tasks(const std::optional<std::string>& why) {
-    CHECK(world_waits_ && !starter_ && launched_ == 0);
-    world_waits_ = false;
-    world_due_us_ = kTimeNever;
-    for (const auto& task : tasks_) {
-      if (why)
-        task->refused(task == tasks_.front() ? *why : std::string());
-      else
-        task->called_off();
+void Shim::tell_world() {
+  for (std::size_t local = 0; world_ && local < launched_; ++local)
+    if (tasks_[local]->over() && !world_told_[local]) {
+      world_told_[local] = true;
+      world_->task_ended(local, tasks_[local]->exit());
     }
-    launched_ = tasks_.size();
-    if (!started_)
-      tell_started();
-    reap();
-  }
+}
 
-  void Shim::tell_world() {
-    for (std::size_t local = 0; world_ && local < launched_; ++local)
-      if (tasks_[local]->over() && !world_told_[local]) {
-        world_told_[local] = true;
-        world_->task_ended(local, tasks_[local]->exit());
-      }
+// Once no task is left: whether it is still to be waited for.
+bool Shim::world_goes(std::int64_t now_us) {
+  if (!world_ || world_->pid() == 0)
+    return false;
+  if (!world_->finishing()) {
+    world_->finish();
+    world_due_us_ = now_us + kWorldPartingUs;
   }
+  return now_us < world_due_us_;
+}
 
-  // Once no task is left: whether it is still to be waited for.
-  bool Shim::world_goes(std::int64_t now_us) {
-    if (!world_ || world_->pid() == 0)
-      return false;
-    if (!world_->finishing()) {
-      world_->finish();
-      world_due_us_ = now_us + kWorldPartingUs;
+void Shim::take_launched() {
+  CHECK(starter_);
+  const std::size_t done = starter_->done();
+  CHECK(launched_ <= done && done <= tasks_.size(),
+        format("{} of {} tasks, {} before", done, tasks_.size(), launched_));
+  for (; launched_ < done && !failed_; ++launched_) {
+    StepTask& task = *tasks_[launched_];
+    if (!starter_->began(launched_))
+      task.called_off();
+    else if (auto launched = task.launched(); !launched.ok())
+      failed_ = launched.error();
+    if (!task.running())
+      continue;
+    if (const auto end = early_ends_.find(task.pid()); end != early_ends_.end())
+      task.exited(end->second);
+  }
+  if (failed_ || launched_ < tasks_.size())
+    return;
+  starter_.reset();
+  early_ends_.clear();
+  if (script_fd_ >= 0)
+    ::close(std::exchange(script_fd_, -1));
+  tell_world();
+  if (!started_)
+    tell_started();
+  reap();
+}
+
+void Shim::tell_started() {
+  CHECK(!started_ && !over_);
+  started_ = true;
+  began_us_ = boot_clock_us();
+  started_at_us_ = kTimeNever;
+  std::vector<ShimPid> pids;
+  for (const auto& task : tasks_)
+    if (task->running())
+      pids.push_back({static_cast<std::uint32_t>(task->pid()), boot_clock_us()});
+  append_record(record_fd_, encode_pids_record(pids));
+  tell_agents(state_lines());
+}
+
+// Nothing may stay behind when the launch is reported as failed.
+int Shim::fail(const std::string& why) {
+  if (starter_) {
+    starter_->cancel();
+    starter_->hold(false);
+  }
+  do {
+    kill_all();
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {}
+  } while (any_lives_below(::getpid()) && ::usleep(1000) == 0);
+  std::string lines(kShimHello);
+  lines.append("failed ").append(why);
+  std::replace(lines.begin() + static_cast<std::ptrdiff_t>(kShimHello.size()), lines.end(), '\n', ' ');
+  tell_agents(lines.append("\n"));
+  return 1;
+}
+
+std::string Shim::state_lines() const {
+  std::string lines(kShimHello);
+  if (started_)
+    lines += format("at {}\nstarted\n", began_us_);
+  if (over_) {
+    std::vector<TaskResult> results;
+    for (const auto& task : tasks_) results.push_back({task->rank(), task->exit()});
+    lines += "used " + text_of(use()) + "\n";
+    lines += format("at {}\n", ended_us_) + "ended " + encode_results_text(results) + "\n";
+  }
+  return lines;
+}
+
+void Shim::tell_agents(const std::string& lines) {
+  for (auto& client : clients_)
+    if (client->kind() == StepClient::Kind::kControl) {
+      client->send(lines);
+      client->flush();
     }
-    return now_us < world_due_us_;
-  }
+}
 
-  void Shim::take_launched() {
-    CHECK(starter_);
-    const std::size_t done = starter_->done();
-    CHECK(launched_ <= done && done <= tasks_.size(),
-          format("{} of {} tasks, {} before", done, tasks_.size(), launched_));
-    for (; launched_ < done && !failed_; ++launched_) {
-      StepTask& task = *tasks_[launched_];
-      if (!starter_->began(launched_))
-        task.called_off();
-      else if (auto launched = task.launched(); !launched.ok())
-        failed_ = launched.error();
-      if (!task.running())
-        continue;
-      if (const auto end = early_ends_.find(task.pid()); end != early_ends_.end())
-        task.exited(end->second);
+WaitSet Shim::what_to_wait_for() const {
+  using What = Awaited::What;
+  WaitSet set;
+  set.add(signal_fd_, POLLIN, {What::kSignals});
+  set.add(listen_fd_, POLLIN, {What::kListener});
+  if (starter_)
+    set.add(starter_->fd(), POLLIN, {What::kStarter});
+  if (const int events = world_ ? (world_->wants_to_read() ? POLLIN : 0) | (world_->wants_to_write() ? POLLOUT : 0) : 0)
+    set.add(world_->fd(), events, {What::kWorld});
+  for (std::size_t i = 0; i < clients_.size(); ++i)
+    set.add(clients_[i]->fd(), POLLIN | (clients_[i]->unsent() > 0 ? POLLOUT : 0), {What::kClient, i});
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    for (int stream : {0, 1})
+      if (tasks_[i]->wants_output(stream))
+        set.add(tasks_[i]->output_fd(stream), POLLIN, {What::kOutput, i, stream});
+    if (tasks_[i]->wants_to_write())
+      set.add(tasks_[i]->input_fd(), POLLOUT, {What::kInput, i});
+  }
+  return set;
+}
+
+std::int64_t Shim::time_to_wait(std::int64_t due_us) const {
+  if (more_to_send_)
+    return 0;
+  return due_us == kTimeNever ? kWaitForEver : std::max<std::int64_t>(0, due_us - boot_clock_us());
+}
+
+void Shim::turn() {
+  const std::int64_t due_us = act_on_timers(boot_clock_us());
+  WaitSet waits = what_to_wait_for();
+  if (!waits.wait(time_to_wait(due_us)))
+    return;
+  serve(waits.ready());
+  feed_clients();
+  if (someone_heard_all_ && !someone_attached())
+    linger_until_us_ = std::min(linger_until_us_, boot_clock_us() + kHeardLingerUs);
+}
+
+void Shim::serve(const std::vector<Awaited>& ready) {
+  bool signalled = false, accepting = false;
+  for (const Awaited& one : ready) {
+    switch (one.what) {
+      case Awaited::What::kSignals: signalled = true; break;
+      case Awaited::What::kListener: accepting = true; break;
+      case Awaited::What::kStarter: take_launched(); break;
+      case Awaited::What::kWorld: hear_world(); break;
+      case Awaited::What::kClient: hear(*clients_[one.index]); break;
+      case Awaited::What::kOutput: tasks_[one.index]->read_output(one.stream); break;
+      case Awaited::What::kInput: tasks_[one.index]->write_input(); break;
     }
-    if (failed_ || launched_ < tasks_.size())
-      return;
-    starter_.reset();
-    early_ends_.clear();
-    if (script_fd_ >= 0)
-      ::close(std::exchange(script_fd_, -1));
-    tell_world();
-    if (!started_)
-      tell_started();
-    reap();
   }
+  // Last: it may drop a client, and those that are ready are named by their places.
+  if (accepting)
+    accept_clients();
+  if (signalled)
+    take_signals();
+}
 
-  void Shim::tell_started() {
-    CHECK(!started_ && !over_);
-    started_ = true;
-    began_us_ = boot_clock_us();
-    started_at_us_ = kTimeNever;
-    std::vector<ShimPid> pids;
+void Shim::take_signals() {
+  signalfd_siginfo info{};
+  while (::read(signal_fd_, &info, sizeof info) == sizeof info)
+    if (info.ssi_signo == SIGTERM)
+      stop(start_.launch.kill_wait.us, StopWhy::kNothing);
+  reap();
+}
+
+// Everybody gets what he lacks and takes; what all have is forgotten, and who is gone is, too.
+void Shim::feed_clients() {
+  more_to_send_ = false;
+  for (auto& client : clients_) {
+    const bool more = feed(*client);
+    more_to_send_ = more_to_send_ || (more && client->unsent() == 0 && !client->gone());
+    someone_heard_all_ = someone_heard_all_ || (!client->gone() && told_everything(tasks_, *client));
+  }
+  trim_outputs(tasks_, clients_);
+  std::erase_if(clients_, [](const auto& client) { return client->gone(); });
+}
+
+// True: there is more, and one turn gives no more than this.
+bool Shim::feed(StepClient& client) const {
+  bool more = true;
+  for (int round = 0; more && client.unsent() == 0 && round < kPumpRounds; ++round) {
+    const bool more_of_world = world_ && world_->pump(client);
+    more = pump(tasks_, client) || more_of_world;
+    client.flush();
+  }
+  client.flush();
+  return more;
+}
+
+// Does what is due and returns when to look again.
+std::int64_t Shim::act_on_timers(std::int64_t now_us) {
+  if (now_us >= kill_at_us_) {
+    kill_all();
+    bury();
+    kill_at_us_ = over_ ? kTimeNever : now_us + kLeftoverEveryUs;
+  }
+  if (now_us >= leftover_at_us_)
+    check_over();
+  if (now_us >= fence_at_us_)
+    check_fence(now_us);
+  if (now_us >= pause_at_us_)
+    check_paused();
+  if (now_us >= started_at_us_)
+    tell_started();
+  if (now_us >= world_due_us_ && world_waits_ && !paused_)
+    refuse_tasks(format("lockstep-pmi, by which the tasks find each other, was not ready within {} s",
+                        kWorldPatienceUs / kSecondUs));
+  const std::int64_t world_due_us = world_waits_ && !paused_ ? world_due_us_ : kTimeNever;
+  return std::min(
+      {kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_, started_at_us_, world_due_us});
+}
+
+// There is always a place for one more, since it may be the agent: those go first who have not said what they are.
+void Shim::accept_clients() {
+  const int fd = ::accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0)
+    return;
+  if (clients_.size() >= kClientsMax) {
+    const auto silent = std::find_if(clients_.begin(), clients_.end(),
+                                     [](const auto& client) { return client->kind() == StepClient::Kind::kUnknown; });
+    clients_.erase(silent != clients_.end() ? silent : clients_.begin());
+  }
+  clients_.push_back(std::make_unique<StepClient>(fd, StepClient::Kind::kUnknown));
+  CHECK(clients_.size() <= kClientsMax);
+}
+
+// A client that has just said what it is may be one too many of its kind. Of agents the latest one counts.
+void Shim::bound_clients(StepClient& newest) {
+  CHECK(newest.kind() != StepClient::Kind::kUnknown);
+  const bool agent = newest.kind() == StepClient::Kind::kControl;
+  std::size_t count = 0;
+  StepClient* oldest = nullptr;
+  for (const auto& client : clients_)
+    if (client->kind() == newest.kind() && !client->gone()) {
+      ++count;
+      oldest = oldest ? oldest : client.get();
+    }
+  if (count > (agent ? kAgentsMax : kAttachedMax))
+    (agent ? *oldest : newest).drop();
+}
+
+void Shim::hear(StepClient& client) {
+  std::vector<std::string> lines;
+  std::vector<Frame> frames;
+  const StepClient::Kind before = client.kind();
+  client.receive(lines, frames);
+  if (client.kind() != before)
+    bound_clients(client);
+  for (const auto& line : lines) {
+    if (line + "\n" == kShimHello)
+      client.send(state_lines());
+    else
+      obey(line);
+  }
+  for (const auto& frame : frames) client_frame(client, frame);
+}
+
+const Shim::Order Shim::kOrders[] = {
+    {"signal", &Shim::signal_all},    {"signal-first", &Shim::signal_first}, {"pause", &Shim::pause_as_told},
+    {"resume", &Shim::go_on_as_told}, {"stop", &Shim::stop_as_told},         {"forget", &Shim::forget},
+};
+
+// Words that a later agent may say, and those that say nothing, are passed over.
+void Shim::obey(const std::string& line) {
+  const auto words = split_words(line);
+  if (words.empty())
+    return;
+  for (const Order& order : kOrders)
+    if (order.word == words[0])
+      return (this->*order.act)(
+          {words.size() > 1 ? parse_uint(words[1]) : std::nullopt, words.size() > 2 ? words[2] : ""});
+}
+
+// A signal that may be sent now. What is paused is not woken by anybody.
+std::optional<int> Shim::signal_of(const Told& told) const {
+  if (!told.number || *told.number > kSignalMost || over_ || (paused_ && *told.number == SIGCONT))
+    return std::nullopt;
+  return static_cast<int>(*told.number);
+}
+
+void Shim::signal_all(const Told& told) {
+  if (const auto signal = signal_of(told))
+    signal_descendants(::getpid(), *signal);
+}
+
+// Where epilogs follow a task, its first process is a child of who waits for them.
+pid_t Shim::first_process_of(const StepTask& task) const {
+  if (start_.launch.process.task_epilogs.empty())
+    return task.pid();
+  const auto children = split_words(read_proc_text(format("/proc/{0}/task/{0}/children", task.pid())));
+  const auto first = children.empty() ? std::nullopt : parse_int(children.front());
+  return first && *first > 1 ? static_cast<pid_t>(*first) : task.pid();
+}
+
+void Shim::signal_first(const Told& told) {
+  if (const auto signal = signal_of(told))
     for (const auto& task : tasks_)
       if (task->running())
-        pids.push_back({static_cast<std::uint32_t>(task->pid()), boot_clock_us()});
-    append_record(record_fd_, encode_pids_record(pids));
-    tell_agents(state_lines());
-  }
+        ::kill(first_process_of(*task), *signal);
+}
 
-  // Nothing may stay behind when the launch is reported as failed.
-  int Shim::fail(const std::string& why) {
-    if (starter_) {
-      starter_->cancel();
-      starter_->hold(false);
-    }
-    do {
-      kill_all();
-      while (::waitpid(-1, nullptr, WNOHANG) > 0) {}
-    } while (any_lives_below(::getpid()) && ::usleep(1000) == 0);
-    std::string lines(kShimHello);
-    lines.append("failed ").append(why);
-    std::replace(lines.begin() + static_cast<std::ptrdiff_t>(kShimHello.size()), lines.end(), '\n', ' ');
-    tell_agents(lines.append("\n"));
-    return 1;
-  }
+void Shim::pause_as_told(const Told& told) {
+  if (told.number && !over_)
+    pause(*told.number);
+}
 
-  std::string Shim::state_lines() const {
-    std::string lines(kShimHello);
-    if (started_)
-      lines += format("at {}\nstarted\n", began_us_);
-    if (over_) {
-      std::vector<TaskResult> results;
-      for (const auto& task : tasks_) results.push_back({task->rank(), task->exit()});
-      lines += "used " + text_of(use()) + "\n";
-      lines += format("at {}\n", ended_us_) + "ended " + encode_results_text(results) + "\n";
-    }
-    return lines;
-  }
+void Shim::go_on_as_told(const Told& told) {
+  if (told.number && !over_)
+    go_on(*told.number);
+}
 
-  void Shim::tell_agents(const std::string& lines) {
-    for (auto& client : clients_)
-      if (client->kind() == StepClient::Kind::kControl) {
-        client->send(lines);
-        client->flush();
-      }
-  }
+void Shim::stop_as_told(const Told& told) {
+  if (!told.number)
+    return;
+  const auto wait = millis(static_cast<std::int64_t>(std::min<std::uint64_t>(*told.number, INT32_MAX)));
+  stop(bounded_kill_wait(wait).us, stop_why(told.why));
+}
 
-  WaitSet Shim::what_to_wait_for() const {
-    using What = Awaited::What;
-    WaitSet set;
-    set.add(signal_fd_, POLLIN, {What::kSignals});
-    set.add(listen_fd_, POLLIN, {What::kListener});
-    if (starter_)
-      set.add(starter_->fd(), POLLIN, {What::kStarter});
-    if (const int events =
-            world_ ? (world_->wants_to_read() ? POLLIN : 0) | (world_->wants_to_write() ? POLLOUT : 0) : 0)
-      set.add(world_->fd(), events, {What::kWorld});
-    for (std::size_t i = 0; i < clients_.size(); ++i)
-      set.add(clients_[i]->fd(), POLLIN | (clients_[i]->unsent() > 0 ? POLLOUT : 0), {What::kClient, i});
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      for (int stream : {0, 1})
-        if (tasks_[i]->wants_output(stream))
-          set.add(tasks_[i]->output_fd(stream), POLLIN, {What::kOutput, i, stream});
-      if (tasks_[i]->wants_to_write())
-        set.add(tasks_[i]->input_fd(), POLLOUT, {What::kInput, i});
-    }
-    return set;
-  }
+void Shim::forget(const Told&) { result_written_ = result_written_ || over_; }
 
-  std::int64_t Shim::time_to_wait(std::int64_t due_us) const {
-    if (more_to_send_)
-      return 0;
-    return due_us == kTimeNever ? kWaitForEver : std::max<std::int64_t>(0, due_us - boot_clock_us());
-  }
-
-  void Shim::turn() {
-    const std::int64_t due_us = act_on_timers(boot_clock_us());
-    WaitSet waits = what_to_wait_for();
-    if (!waits.wait(time_to_wait(due_us)))
-      return;
-    serve(waits.ready());
-    feed_clients();
-    if (someone_heard_all_ && !someone_attached())
-      linger_until_us_ = std::min(linger_until_us_, boot_clock_us() + kHeardLingerUs);
-  }
-
-  void Shim::serve(const std::vector<Awaited>& ready) {
-    bool signalled = false, accepting = false;
-    for (const Awaited& one : ready) {
-      switch (one.what) {
-        case Awaited::What::kSignals: signalled = true; break;
-        case Awaited::What::kListener: accepting = true; break;
-        case Awaited::What::kStarter: take_launched(); break;
-        case Awaited::What::kWorld: hear_world(); break;
-        case Awaited::What::kClient: hear(*clients_[one.index]); break;
-        case Awaited::What::kOutput: tasks_[one.index]->read_output(one.stream); break;
-        case Awaited::What::kInput: tasks_[one.index]->write_input(); break;
-      }
-    }
-    // Last: it may drop a client, and those that are ready are named by their places.
-    if (accepting)
-      accept_clients();
-    if (signalled)
-      take_signals();
-  }
-
-  void Shim::take_signals() {
-    signalfd_siginfo info{};
-    while (::read(signal_fd_, &info, sizeof info) == sizeof info)
-      if (info.ssi_signo == SIGTERM)
-        stop(start_.launch.kill_wait.us, StopWhy::kNothing);
-    reap();
-  }
-
-  // Everybody gets what he lacks and takes; what all have is forgotten, and who is gone is, too.
-  void Shim::feed_clients() {
-    more_to_send_ = false;
-    for (auto& client : clients_) {
-      const bool more = feed(*client);
-      more_to_send_ = more_to_send_ || (more && client->unsent() == 0 && !client->gone());
-      someone_heard_all_ = someone_heard_all_ || (!client->gone() && told_everything(tasks_, *client));
-    }
-    trim_outputs(tasks_, clients_);
-    std::erase_if(clients_, [](const auto& client) { return client->gone(); });
-  }
-
-  // True: there is more, and one turn gives no more than this.
-  bool Shim::feed(StepClient & client) const {
-    bool more = true;
-    for (int round = 0; more && client.unsent() == 0 && round < kPumpRounds; ++round) {
-      const bool more_of_world = world_ && world_->pump(client);
-      more = pump(tasks_, client) || more_of_world;
-      client.flush();
-    }
-    client.flush();
-    return more;
-  }
-
-  // Does what is due and returns when to look again.
-  std::int64_t Shim::act_on_timers(std::int64_t now_us) {
-    if (now_us >= kill_at_us_) {
-      kill_all();
-      bury();
-      kill_at_us_ = over_ ? kTimeNever : now_us + kLeftoverEveryUs;
-    }
-    if (now_us >= leftover_at_us_)
-      check_over();
-    if (now_us >= fence_at_us_)
-      check_fence(now_us);
-    if (now_us >= pause_at_us_)
-      check_paused();
-    if (now_us >= started_at_us_)
-      tell_started();
-    if (now_us >= world_due_us_ && world_waits_ && !paused_)
-      refuse_tasks(format("lockstep-pmi, by which the tasks find each other, was not ready within {} s",
-                          kWorldPatienceUs / kSecondUs));
-    const std::int64_t world_due_us = world_waits_ && !paused_ ? world_due_us_ : kTimeNever;
-    return std::min(
-        {kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_, started_at_us_, world_due_us});
-  }
-
-  // There is always a place for one more, since it may be the agent: those go first who have not said what they are.
-  void Shim::accept_clients() {
-    const int fd = ::accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0)
-      return;
-    if (clients_.size() >= kClientsMax) {
-      const auto silent = std::find_if(clients_.begin(), clients_.end(),
-                                       [](const auto& client) { return client->kind() == StepClient::Kind::kUnknown; });
-      clients_.erase(silent != clients_.end() ? silent : clients_.begin());
-    }
-    clients_.push_back(std::make_unique<StepClient>(fd, StepClient::Kind::kUnknown));
-    CHECK(clients_.size() <= kClientsMax);
-  }
-
-  // A client that has just said what it is may be one too many of its kind. Of agents the latest one counts.
-  void Shim::bound_clients(StepClient & newest) {
-    CHECK(newest.kind() != StepClient::Kind::kUnknown);
-    const bool agent = newest.kind() == StepClient::Kind::kControl;
-    std::size_t count = 0;
-    StepClient* oldest = nullptr;
-    for (const auto& client : clients_)
-      if (client->kind() == newest.kind() && !client->gone()) {
-        ++count;
-        oldest = oldest ? oldest : client.get();
-      }
-    if (count > (agent ? kAgentsMax : kAttachedMax))
-      (agent ? *oldest : newest).drop();
-  }
-
-  void Shim::hear(StepClient & client) {
-    std::vector<std::string> lines;
-    std::vector<Frame> frames;
-    const StepClient::Kind before = client.kind();
-    client.receive(lines, frames);
-    if (client.kind() != before)
-      bound_clients(client);
-    for (const auto& line : lines) {
-      if (line + "\n" == kShimHello)
-        client.send(state_lines());
-      else
-        obey(line);
-    }
-    for (const auto& frame : frames) client_frame(client, frame);
-  }
-
-  const Shim::Order Shim::kOrders[] = {
-      {"signal", &Shim::signal_all},    {"signal-first", &Shim::signal_first}, {"pause", &Shim::pause_as_told},
-      {"resume", &Shim::go_on_as_told}, {"stop", &Shim::stop_as_told},         {"forget", &Shim::forget},
-  };
-
-  // Words that a later agent may say, and those that say nothing, are passed over.
-  void Shim::obey(const std::string& line) {
-    const auto words = split_words(line);
-    if (words.empty())
-      return;
-    for (const Order& order : kOrders)
-      if (order.word == words[0])
-        return (this->*order.act)(
-            {words.size() > 1 ? parse_uint(words[1]) : std::nullopt, words.size() > 2 ? words[2] : ""});
-  }
-
-  // A signal that may be sent now. What is paused is not woken by anybody.
-  std::optional<int> Shim::signal_of(const Told& told) const {
-    if (!told.number || *told.number > kSignalMost || over_ || (paused_ && *told.number == SIGCONT))
-      return std::nullopt;
-    return static_cast<int>(*told.number);
-  }
-
-  void Shim::signal_all(const Told& told) {
-    if (const auto signal = signal_of(told))
-      signal_descendants(::getpid(), *signal);
-  }
-
-  // Where epilogs follow a task, its first process is a child of who waits for them.
-  pid_t Shim::first_process_of(const StepTask& task) const {
-    if (start_.launch.process.task_epilogs.empty())
-      return task.pid();
-    const auto children = split_words(read_proc_text(format("/proc/{0}/task/{0}/children", task.pid())));
-    const auto first = children.empty() ? std::nullopt : parse_int(children.front());
-    return first && *first > 1 ? static_cast<pid_t>(*first) : task.pid();
-  }
-
-  void Shim::signal_first(const Told& told) {
-    if (const auto signal = signal_of(told))
-      for (const auto& task : tasks_)
-        if (task->running())
-          ::kill(first_process_of(*task), *signal);
-  }
-
-  void Shim::pause_as_told(const Told& told) {
-    if (told.number && !over_)
-      pause(*told.number);
-  }
-
-  void Shim::go_on_as_told(const Told& told) {
-    if (told.number && !over_)
-      go_on(*told.number);
-  }
-
-  void Shim::stop_as_told(const Told& told) {
-    if (!told.number)
-      return;
-    const auto wait = millis(static_cast<std::int64_t>(std::min<std::uint64_t>(*told.number, INT32_MAX)));
-    stop(bounded_kill_wait(wait).us, stop_why(told.why));
-  }
-
-  void Shim::forget(const Told&) { result_written_ = result_written_ || over_; }
-
-  void Shim::client_frame(StepClient & client, const Frame& frame) {
-    if (frame.type == static_cast<std::uint8_t>(IoFrame::kAttach)) {
-      if (!apply_attach(client, tasks_, frame.payload))
-        client.drop();
-      else if (world_)
-        world_->attach(client);
-    } else if (frame.type == static_cast<std::uint8_t>(IoFrame::kPmi)) {
-      if (world_ && !world_->take(frame))
-        client.drop();
-    } else if (frame.type == static_cast<std::uint8_t>(IoFrame::kSignal)) {
-      if (frame.payload.size() != 1 || static_cast<unsigned char>(frame.payload[0]) > kSignalMost)
-        return client.drop();
-      if (paused_ && frame.payload[0] == SIGCONT)
-        return;
-      if (starter_ && frame.stream == kAllRanks)  // one may be opening its files, and have no pid that we know
-        signal_descendants(::getpid(), frame.payload[0]);
-      for (const auto& task : tasks_)
-        if (task->running() && (frame.stream == kAllRanks || frame.stream == task->rank())) {
-          ::kill(task->pid(), frame.payload[0]);
-          signal_descendants(task->pid(), frame.payload[0]);
-        }
-    } else if (!apply_frame(tasks_, client, frame)) {
+void Shim::client_frame(StepClient& client, const Frame& frame) {
+  if (frame.type == static_cast<std::uint8_t>(IoFrame::kAttach)) {
+    if (!apply_attach(client, tasks_, frame.payload))
       client.drop();
-    }
-  }
-
-  void Shim::reap() {
-    for (;;) {
-      siginfo_t dead{};  // its name is there until it is waited for
-      if (::waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) == 0 && dead.si_pid > 0 && dead.si_status == SIGKILL &&
-          dead.si_code == CLD_KILLED)
-        killed_program_ = trim(read_proc_text(format("/proc/{}/comm", dead.si_pid)));
-      TaskEnd end;
-      rusage used{};
-      const pid_t pid = ::wait4(-1, &end.wait_status, WNOHANG, &used);
-      if (pid < 0 && errno == EINTR)
-        continue;
-      children_gone_ = pid < 0;
-      if (pid <= 0)
-        break;
-      end.user = since_zero(used.ru_utime);
-      end.system = since_zero(used.ru_stime);
-      end.memory_peak = std::int64_t{used.ru_maxrss} << 10;
-      used_.user = used_.user + end.user;
-      used_.system = used_.system + end.system;
-      used_.read_bytes += used.ru_inblock * kBlockBytes;
-      used_.written_bytes += used.ru_oublock * kBlockBytes;
-      if (pid == finisher_)
-        finisher_ = 0;
-      const auto task = std::find_if(tasks_.begin(), tasks_.end(), [pid](const auto& candidate) {
-        return candidate->running() && candidate->pid() == pid;
-      });
-      if (task != tasks_.end())
-        (*task)->exited(end);
-      else if (world_ && pid == world_->pid())
-        world_->exited(end.wait_status);
-      else if (starter_)
-        early_ends_[pid] = end;
-    }
-    tell_world();
-    check_over();
-    if (world_ && !over_)
-      look_at_world();
-  }
-
-  // A task that is dead and that we cannot wait for, since somebody traces it, has ended all the same. Seen twice, it
-  // is none that we shall hear of in a moment.
-  void Shim::bury() {
-    reap();
-    std::set<pid_t> dead;
-    for (auto& task : tasks_) {
-      if (!task->running() || !is_dead(task->pid()))
-        continue;
-      dead.insert(task->pid());
-      if (dead_seen_.contains(task->pid()))
-        task->exited({.wait_status = SIGKILL});
-    }
-    dead_seen_ = std::move(dead);
-    check_over();
-  }
-
-  // Ended only when no process of the step is left: that is what the controller takes as proof.
-  void Shim::check_over() {
-    leftover_at_us_ = kTimeNever;
-    if (over_ || finisher_ != 0 ||
-        std::any_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return !task->over(); }))
+    else if (world_)
+      world_->attach(client);
+  } else if (frame.type == static_cast<std::uint8_t>(IoFrame::kPmi)) {
+    if (world_ && !world_->take(frame))
+      client.drop();
+  } else if (frame.type == static_cast<std::uint8_t>(IoFrame::kSignal)) {
+    if (frame.payload.size() != 1 || static_cast<unsigned char>(frame.payload[0]) > kSignalMost)
+      return client.drop();
+    if (paused_ && frame.payload[0] == SIGCONT)
       return;
-    look_for_memory_kills();
-    if (!children_gone_ && any_lives_below(::getpid())) {
-      kill_leftovers(world_goes(boot_clock_us()) ? world_->pid() : 0);
-      leftover_at_us_ = boot_clock_us() + kLeftoverEveryUs;
-      return;
-    }
-    if (finish_container())
-      return;
-    CHECK(started_ && !starter_, "a step is over before it was told to have begun");
-    std::vector<TaskResult> results;
-    for (auto& task : tasks_) {
-      task->drain_output(0);
-      task->drain_output(1);
-      results.push_back({task->rank(), task->exit()});
-    }
-    over_ = true;
-    ended_us_ = boot_clock_us();
-    CHECK(ended_us_ >= began_us_);
-    kill_at_us_ = fence_at_us_ = started_at_us_ = kTimeNever;
-    result_written_ = append_record(
-        record_fd_, encode_ended_record(ended_us_) + encode_use_record(use()) + encode_result_record(results));
-    linger_until_us_ = boot_clock_us() + kLingerUs;
-    tell_agents(state_lines().substr(kShimHello.size()));
-  }
-
-  // In a time of grace two may finish: our own line, and an srun of the script, which passes on what its step still
-  // writes.
-  void Shim::kill_leftovers(pid_t but) {
-    const bool grace = boot_clock_us() < grace_until_us_;
-    for (const pid_t pid : descendants_of(::getpid()))
-      if (pid != but && (!grace || (pid != teller_ && !is_step_client(pid))))
-        ::kill(pid, SIGKILL);
-  }
-
-  std::optional<WorkId> Shim::key() const {
-    char folder[4096];
-    const char* cwd = ::getcwd(folder, sizeof folder);
-    return cwd ? parse_work_id(std::string_view(cwd).substr(std::string_view(cwd).rfind('/') + 1)) : std::nullopt;
-  }
-
-  // What the kernel killed may have been a child that nobody waited for, in a task that ended well: the step was short
-  // of memory all the same.
-  void Shim::look_for_memory_kills() {
-    const std::uint64_t kills = group_.oom_kills();
-    if (kills <= memory_kills_)
-      return;
-    memory_kills_ = kills;
-    bool found = false;
+    if (starter_ && frame.stream == kAllRanks)  // one may be opening its files, and have no pid that we know
+      signal_descendants(::getpid(), frame.payload[0]);
     for (const auto& task : tasks_)
-      if (task->exit().signal == SIGKILL) {
-        task->was_out_of_memory();
-        found = true;
+      if (task->running() && (frame.stream == kAllRanks || frame.stream == task->rank())) {
+        ::kill(task->pid(), frame.payload[0]);
+        signal_descendants(task->pid(), frame.payload[0]);
       }
-    if (!found)
-      tasks_.front()->was_out_of_memory();
-    grace_until_us_ = std::max(grace_until_us_, boot_clock_us() + kTellUs);
-    if (const auto work = key(); work && !task_of(*work))
-      tell(out_of_memory_words(*work, kills, killed_program_));
+  } else if (!apply_frame(tasks_, client, frame)) {
+    client.drop();
   }
+}
 
-  WorkUse Shim::use() const {
-    WorkUse all = used_;
-    for (const auto& task : tasks_) {
-      const TaskEnd& end = task->end();
-      WorkUse one;
-      one.tasks = 1;
-      one.memory_peak = one.memory_sum = end.memory_peak;
-      one.memory_peak_rank = one.least_cpu_rank = task->rank();
-      one.least_cpu = end.user + end.system;
-      all.add(one);
+void Shim::reap() {
+  for (;;) {
+    siginfo_t dead{};  // its name is there until it is waited for
+    if (::waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) == 0 && dead.si_pid > 0 && dead.si_status == SIGKILL &&
+        dead.si_code == CLD_KILLED)
+      killed_program_ = trim(read_proc_text(format("/proc/{}/comm", dead.si_pid)));
+    TaskEnd end;
+    rusage used{};
+    const pid_t pid = ::wait4(-1, &end.wait_status, WNOHANG, &used);
+    if (pid < 0 && errno == EINTR)
+      continue;
+    children_gone_ = pid < 0;
+    if (pid <= 0)
+      break;
+    end.user = since_zero(used.ru_utime);
+    end.system = since_zero(used.ru_stime);
+    end.memory_peak = std::int64_t{used.ru_maxrss} << 10;
+    used_.user = used_.user + end.user;
+    used_.system = used_.system + end.system;
+    used_.read_bytes += used.ru_inblock * kBlockBytes;
+    used_.written_bytes += used.ru_oublock * kBlockBytes;
+    if (pid == finisher_)
+      finisher_ = 0;
+    const auto task = std::find_if(tasks_.begin(), tasks_.end(), [pid](const auto& candidate) {
+      return candidate->running() && candidate->pid() == pid;
+    });
+    if (task != tasks_.end())
+      (*task)->exited(end);
+    else if (world_ && pid == world_->pid())
+      world_->exited(end.wait_status);
+    else if (starter_)
+      early_ends_[pid] = end;
+  }
+  tell_world();
+  check_over();
+  if (world_ && !over_)
+    look_at_world();
+}
+
+// A task that is dead and that we cannot wait for, since somebody traces it, has ended all the same. Seen twice, it
+// is none that we shall hear of in a moment.
+void Shim::bury() {
+  reap();
+  std::set<pid_t> dead;
+  for (auto& task : tasks_) {
+    if (!task->running() || !is_dead(task->pid()))
+      continue;
+    dead.insert(task->pid());
+    if (dead_seen_.contains(task->pid()))
+      task->exited({.wait_status = SIGKILL});
+  }
+  dead_seen_ = std::move(dead);
+  check_over();
+}
+
+// Ended only when no process of the step is left: that is what the controller takes as proof.
+void Shim::check_over() {
+  leftover_at_us_ = kTimeNever;
+  if (over_ || finisher_ != 0 ||
+      std::any_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return !task->over(); }))
+    return;
+  look_for_memory_kills();
+  if (!children_gone_ && any_lives_below(::getpid())) {
+    kill_leftovers(world_goes(boot_clock_us()) ? world_->pid() : 0);
+    leftover_at_us_ = boot_clock_us() + kLeftoverEveryUs;
+    return;
+  }
+  if (finish_container())
+    return;
+  CHECK(started_ && !starter_, "a step is over before it was told to have begun");
+  std::vector<TaskResult> results;
+  for (auto& task : tasks_) {
+    task->drain_output(0);
+    task->drain_output(1);
+    results.push_back({task->rank(), task->exit()});
+  }
+  over_ = true;
+  ended_us_ = boot_clock_us();
+  CHECK(ended_us_ >= began_us_);
+  kill_at_us_ = fence_at_us_ = started_at_us_ = kTimeNever;
+  result_written_ = append_record(
+      record_fd_, encode_ended_record(ended_us_) + encode_use_record(use()) + encode_result_record(results));
+  linger_until_us_ = boot_clock_us() + kLingerUs;
+  tell_agents(state_lines().substr(kShimHello.size()));
+}
+
+// In a time of grace two may finish: our own line, and an srun of the script, which passes on what its step still
+// writes.
+void Shim::kill_leftovers(pid_t but) {
+  const bool grace = boot_clock_us() < grace_until_us_;
+  for (const pid_t pid : descendants_of(::getpid()))
+    if (pid != but && (!grace || (pid != teller_ && !is_step_client(pid))))
+      ::kill(pid, SIGKILL);
+}
+
+std::optional<WorkId> Shim::key() const {
+  char folder[4096];
+  const char* cwd = ::getcwd(folder, sizeof folder);
+  return cwd ? parse_work_id(std::string_view(cwd).substr(std::string_view(cwd).rfind('/') + 1)) : std::nullopt;
+}
+
+// What the kernel killed may have been a child that nobody waited for, in a task that ended well: the step was short
+// of memory all the same.
+void Shim::look_for_memory_kills() {
+  const std::uint64_t kills = group_.oom_kills();
+  if (kills <= memory_kills_)
+    return;
+  memory_kills_ = kills;
+  bool found = false;
+  for (const auto& task : tasks_)
+    if (task->exit().signal == SIGKILL) {
+      task->was_out_of_memory();
+      found = true;
     }
-    return all;
-  }
+  if (!found)
+    tasks_.front()->was_out_of_memory();
+  grace_until_us_ = std::max(grace_until_us_, boot_clock_us() + kTellUs);
+  if (const auto work = key(); work && !task_of(*work))
+    tell(out_of_memory_words(*work, kills, killed_program_));
+}
 
-  // What is frozen ends when it is thawed, before it does anything else.
-  void Shim::kill_all() {
-    signal_descendants(::getpid(), SIGKILL);
-    group_.thaw();
+WorkUse Shim::use() const {
+  WorkUse all = used_;
+  for (const auto& task : tasks_) {
+    const TaskEnd& end = task->end();
+    WorkUse one;
+    one.tasks = 1;
+    one.memory_peak = one.memory_sum = end.memory_peak;
+    one.memory_peak_rank = one.least_cpu_rank = task->rank();
+    one.least_cpu = end.user + end.system;
+    all.add(one);
   }
+  return all;
+}
 
-  // Complete or not there: whoever waits for it reads it at once.
-  void Shim::write_stop_notice(StopWhy why, std::int64_t kill_wait_us) const {
-    const std::string name(kStopFile), part = name + ".part";
-    const std::string text = stop_notice(why, ::time(nullptr) + (kill_wait_us + kSecondUs - 1) / kSecondUs);
-    const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0)
-      return;
-    const bool whole =
-        ::fchmod(fd, 0644) == 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    ::close(fd);
-    if (whole)
-      ::rename(part.c_str(), name.c_str());
+// What is frozen ends when it is thawed, before it does anything else.
+void Shim::kill_all() {
+  signal_descendants(::getpid(), SIGKILL);
+  group_.thaw();
+}
+
+// Complete or not there: whoever waits for it reads it at once.
+void Shim::write_stop_notice(StopWhy why, std::int64_t kill_wait_us) const {
+  const std::string name(kStopFile), part = name + ".part";
+  const std::string text = stop_notice(why, ::time(nullptr) + (kill_wait_us + kSecondUs - 1) / kSecondUs);
+  const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0)
+    return;
+  const bool whole =
+      ::fchmod(fd, 0644) == 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  ::close(fd);
+  if (whole)
+    ::rename(part.c_str(), name.c_str());
+}
+
+// Once, on the first node of the step, as a line of its first task.
+void Shim::tell_why(StopWhy why) {
+  const auto work = key();
+  if (!work || start_.launch.node_index != 0 || tasks_.empty() || !tasks_.front()->running())
+    return;
+  if (const std::string line = last_words(why, *work, host_, ::time(nullptr)); !line.empty())
+    tell(line);
+}
+
+void Shim::tell(const std::string& line) {
+  StepTask& task = *tasks_.front();
+  if (task.tell_client(line))
+    return;
+  const std::string& path = task.output_path(task.output_path(1).empty() ? 0 : 1);
+  if (!path.empty())
+    teller_ = append_as_user(start_.launch.process, path, line);
+}
+
+void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
+  if (over_)
+    return;
+  if (starter_) {
+    starter_->cancel();
+    starter_->hold(false);
   }
-
-  // Once, on the first node of the step, as a line of its first task.
-  void Shim::tell_why(StopWhy why) {
-    const auto work = key();
-    if (!work || start_.launch.node_index != 0 || tasks_.empty() || !tasks_.front()->running())
-      return;
-    if (const std::string line = last_words(why, *work, host_, ::time(nullptr)); !line.empty())
-      tell(line);
+  if (world_waits_)
+    refuse_tasks(std::nullopt);
+  if (over_)
+    return;
+  const bool first = kill_at_us_ == kTimeNever;
+  if (first) {
+    write_stop_notice(why, kill_wait_us);
+    tell_why(why);
   }
-
-  void Shim::tell(const std::string& line) {
-    StepTask& task = *tasks_.front();
-    if (task.tell_client(line))
-      return;
-    const std::string& path = task.output_path(task.output_path(1).empty() ? 0 : 1);
-    if (!path.empty())
-      teller_ = append_as_user(start_.launch.process, path, line);
-  }
-
-  void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
-    if (over_)
-      return;
-    if (starter_) {
-      starter_->cancel();
-      starter_->hold(false);
-    }
-    if (world_waits_)
-      refuse_tasks(std::nullopt);
-    if (over_)
-      return;
-    const bool first = kill_at_us_ == kTimeNever;
-    if (first) {
-      write_stop_notice(why, kill_wait_us);
-      tell_why(why);
-    }
-    CHECK(kill_wait_us >= 0 && kill_wait_us <= kKillWaitMax.us, format("a wait of {} us", kill_wait_us));
-    kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us);
-    grace_until_us_ = first ? kill_at_us_ : std::min(grace_until_us_, kill_at_us_);
-    if (first && kill_wait_us > 0) {
-      paused_ = false;
-      pause_at_us_ = kTimeNever;
-      group_.thaw();
-      signal_descendants(::getpid(), SIGCONT);
-      signal_descendants(::getpid(), SIGTERM);
-    }
-  }
-
-  void Shim::pause(std::uint64_t number) {
-    CHECK(!over_);
-    paused_ = true;
-    if (starter_)
-      starter_->hold(true);
-    pause_number_ = number;
-    paused_seen_.clear();
-    group_.freeze();
-    check_paused();
-  }
-
-  // Told only when nobody can run any more: others may get the cores then.
-  void Shim::check_paused() {
-    const auto all_stand = [this] {
-      return group_.asked_to_freeze() ? group_.is_frozen() || (group_.shows_frozen() && none_can_run(::getpid()))
-                                      : stop_descendants(::getpid(), paused_seen_);
-    };
-    if (over_ || !paused_ || all_stand()) {
-      pause_at_us_ = kTimeNever;
-      if (!over_ && paused_)
-        tell_agents(format("paused {}\n", pause_number_));
-      return;
-    }
-    pause_at_us_ = boot_clock_us() + kPauseEveryUs;
-  }
-
-  void Shim::go_on(std::uint64_t number) {
-    CHECK(!over_);
+  CHECK(kill_wait_us >= 0 && kill_wait_us <= kKillWaitMax.us, format("a wait of {} us", kill_wait_us));
+  kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us);
+  grace_until_us_ = first ? kill_at_us_ : std::min(grace_until_us_, kill_at_us_);
+  if (first && kill_wait_us > 0) {
     paused_ = false;
-    if (starter_)
-      starter_->hold(false);
     pause_at_us_ = kTimeNever;
-    if (group_.asked_to_freeze())
-      group_.thaw();
-    else
-      signal_descendants(::getpid(), SIGCONT);
-    tell_agents(format("resumed {}\n", number));
-    if (world_)
-      look_at_world();
+    group_.thaw();
+    signal_descendants(::getpid(), SIGCONT);
+    signal_descendants(::getpid(), SIGTERM);
   }
+}
 
-  // The controller counts on this node's work being gone fence_after behind the last renewal, agent or no agent.
-  void Shim::check_fence(std::int64_t now_us) {
-    CHECK(start_.fence_after < kForever && !over_);
-    std::int64_t renewed_us = launched_us_;  // unless there is a lease
-    const std::string path = "../../" + std::string(kLeaseFile);
-    if (const auto text = read_plain(path))
-      if (const auto lease = parse_int(trim(*text)))
-        renewed_us = *lease;
-    const std::int64_t fence_us = renewed_us + start_.fence_after.us + kFenceSlackUs;
-    if (now_us < fence_us) {
-      fence_at_us_ = fence_us;
-      return;
-    }
-    fence_at_us_ = kTimeNever;
-    stop(paused_ ? 0 : std::min(start_.launch.kill_wait.us, kFenceKillWaitUs), StopWhy::kNodeFail);
-  }
+void Shim::pause(std::uint64_t number) {
+  CHECK(!over_);
+  paused_ = true;
+  if (starter_)
+    starter_->hold(true);
+  pause_number_ = number;
+  paused_seen_.clear();
+  group_.freeze();
+  check_paused();
+}
 
-  bool Shim::may_exit() const {
-    CHECK(over_ || !result_written_, "a result was written before there is one");
-    if (!over_ || !result_written_)
-      return false;
-    if (!start_.launch.to_client || boot_clock_us() >= linger_until_us_)
-      return true;
-    return someone_heard_all_ && all_acknowledged(tasks_) && (!world_ || world_->all_acknowledged()) &&
-           !someone_attached();
+// Told only when nobody can run any more: others may get the cores then.
+void Shim::check_paused() {
+  const auto all_stand = [this] {
+    return group_.asked_to_freeze() ? group_.is_frozen() || (group_.shows_frozen() && none_can_run(::getpid()))
+                                    : stop_descendants(::getpid(), paused_seen_);
+  };
+  if (over_ || !paused_ || all_stand()) {
+    pause_at_us_ = kTimeNever;
+    if (!over_ && paused_)
+      tell_agents(format("paused {}\n", pause_number_));
+    return;
   }
+  pause_at_us_ = boot_clock_us() + kPauseEveryUs;
+}
 
-  bool Shim::someone_attached() const {
-    return std::any_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->attached; });
+void Shim::go_on(std::uint64_t number) {
+  CHECK(!over_);
+  paused_ = false;
+  if (starter_)
+    starter_->hold(false);
+  pause_at_us_ = kTimeNever;
+  if (group_.asked_to_freeze())
+    group_.thaw();
+  else
+    signal_descendants(::getpid(), SIGCONT);
+  tell_agents(format("resumed {}\n", number));
+  if (world_)
+    look_at_world();
+}
+
+// The controller counts on this node's work being gone fence_after behind the last renewal, agent or no agent.
+void Shim::check_fence(std::int64_t now_us) {
+  CHECK(start_.fence_after < kForever && !over_);
+  std::int64_t renewed_us = launched_us_;  // unless there is a lease
+  const std::string path = "../../" + std::string(kLeaseFile);
+  if (const auto text = read_plain(path))
+    if (const auto lease = parse_int(trim(*text)))
+      renewed_us = *lease;
+  const std::int64_t fence_us = renewed_us + start_.fence_after.us + kFenceSlackUs;
+  if (now_us < fence_us) {
+    fence_at_us_ = fence_us;
+    return;
   }
+  fence_at_us_ = kTimeNever;
+  stop(paused_ ? 0 : std::min(start_.launch.kill_wait.us, kFenceKillWaitUs), StopWhy::kNodeFail);
+}
+
+bool Shim::may_exit() const {
+  CHECK(over_ || !result_written_, "a result was written before there is one");
+  if (!over_ || !result_written_)
+    return false;
+  if (!start_.launch.to_client || boot_clock_us() >= linger_until_us_)
+    return true;
+  return someone_heard_all_ && all_acknowledged(tasks_) && (!world_ || world_->all_acknowledged()) &&
+         !someone_attached();
+}
+
+bool Shim::someone_attached() const {
+  return std::any_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->attached; });
+}
 
 }  // namespace
 
