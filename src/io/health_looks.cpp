@@ -71,12 +71,13 @@ bool is_mounted(const std::string& mountinfo, const std::string& path) {
 }
 
 // By a process of its own: whoever asks a file system that does not answer waits for ever, and cannot even be killed.
-void look_at_mount(const std::string& path, const std::string& mountinfo, Findings& out) {
+void look_at_mount(const std::string& path, const std::string& mountinfo, const std::atomic<bool>* over,
+                   Findings& out) {
   if (!is_mounted(mountinfo, path)) {
     out.push_back({kHealthMount, true, path + " is not mounted", false});
     return;
   }
-  const auto answer = run_program_within({"/usr/bin/stat", "-f", "-c", "", path}, {}, kMountPatience);
+  const auto answer = run_program_within({"/usr/bin/stat", "-f", "-c", "", path}, {}, kMountPatience, over);
   if (!answer.ok() || answer->late)
     out.push_back(
         {kHealthMount, true, format("{} does not answer within {} s", path, kMountPatience.seconds()), false});
@@ -159,7 +160,8 @@ std::vector<MachineFinding> look_at_machine(const HealthPlaces& places, MemoryEr
     for (const std::string& disk : places.disks) look_at_disk(disk, places.full_percent, out);
   if (is_made(places, kHealthMount) && !places.mounts.empty()) {
     const auto mounted = read_plain("/proc/self/mountinfo", Links::kFollowed);
-    for (const std::string& mount : places.mounts) look_at_mount(mount, mounted ? *mounted : std::string(), out);
+    for (const std::string& mount : places.mounts)
+      look_at_mount(mount, mounted ? *mounted : std::string(), places.over.get(), out);
   }
   if (is_made(places, kHealthMemory)) {
     const MemoryErrors now = memory_errors(places.edac);

@@ -2,7 +2,9 @@
 // They may wait for a disk, so they are made on a thread of their own.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,6 +27,7 @@ struct HealthPlaces {
   std::uint32_t full_percent = 99;
   std::vector<std::string> off;  // names of checks that are not made
   std::string edac = "/sys/devices/system/edac/mc";
+  std::shared_ptr<const std::atomic<bool>> over;  // set: nobody waits for the findings any more
   std::string
       socket;  // of this node: by it, in their environment, processes of its jobs are known; "" = not looked for
 };

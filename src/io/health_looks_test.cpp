@@ -23,6 +23,13 @@ TEST(HealthLooks, DisksHaveRoomAndAreThere) {
   MemoryErrors memory;
   HealthPlaces places{
       .disks = {dir.path()}, .mounts = {}, .full_percent = 100, .off = {}, .edac = dir.path(), .socket = {}};
+  HealthPlaces places{.disks = {dir.path()},
+                      .mounts = {},
+                      .full_percent = 100,
+                      .off = {},
+                      .edac = dir.path(),
+                      .over = {},
+                      .socket = {}};
   EXPECT_EQ(words(look_at_machine(places, memory, {})), "");
   places.disks = {dir.path() + "/missing"};
   EXPECT_EQ(words(look_at_machine(places, memory, {})),
@@ -35,7 +42,8 @@ TEST(HealthLooks, DisksHaveRoomAndAreThere) {
 TEST(HealthLooks, MountsAreMountedAndAnswer) {
   const TempDir dir;
   MemoryErrors memory;
-  const HealthPlaces places{.disks = {}, .mounts = {"/proc", dir.path()}, .off = {}, .edac = dir.path(), .socket = {}};
+  const HealthPlaces places{
+      .disks = {}, .mounts = {"/proc", dir.path()}, .off = {}, .edac = dir.path(), .over = {}, .socket = {}};
   EXPECT_EQ(words(look_at_machine(places, memory, {})), format("mount bad: {} is not mounted\n", dir.path()));
 }
 
@@ -46,7 +54,7 @@ TEST(HealthLooks, MemoryErrorsAreTheKernelsCount) {
     std::ofstream(format("{}/{}/{}", dir.path(), controller, what)) << number << "\n";
   };
   MemoryErrors memory;
-  const HealthPlaces places{.disks = {}, .mounts = {}, .off = {}, .edac = dir.path(), .socket = {}};
+  const HealthPlaces places{.disks = {}, .mounts = {}, .off = {}, .edac = dir.path(), .over = {}, .socket = {}};
   count("mc0", "ce_count", 3);
   count("mc1", "ce_count", 2);
   EXPECT_EQ(words(look_at_machine(places, memory, {})), "memory suspect: 5 errors were corrected\n");

@@ -15,10 +15,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "base/characters.h"
 #include "base/text.h"
 #include "io/descriptor.h"
+#include "shim/orphans.h"
 
 namespace lockstep {
 namespace {
@@ -26,6 +28,7 @@ namespace {
 constexpr std::size_t kProgramsMax = 256;
 constexpr std::size_t kSaidMax = 200;
 constexpr std::size_t kTailMax = 4096;  // of the output, in which its last line is looked for
+constexpr std::int64_t kLookMs = 200;   // between two looks whether somebody calls it off
 constexpr int kKilledWithin = 2000;     // milliseconds: one that waits for a disk is left to itself then
 
 Error not_trusted(const std::string& path, const std::string& what) {
@@ -84,6 +87,7 @@ Instant now() {
 }
 
 struct Spawned {
+  std::unique_ptr<OwnChild> child;
   pid_t pid = 0;
   Fd output, end;
 };
@@ -114,7 +118,11 @@ Result<Spawned> spawn_in_session(const std::vector<std::string>& argv, const std
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setsigdefault(&attributes, &all);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  const int failed = ::posix_spawn(&out.pid, words[0], &actions, &attributes, words.data(), variables.data());
+  int failed = 0;
+  out.child = std::make_unique<OwnChild>([&] {
+    failed = ::posix_spawn(&out.pid, words[0], &actions, &attributes, words.data(), variables.data());
+    return failed == 0 ? out.pid : 0;
+  });
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0)
@@ -124,14 +132,14 @@ Result<Spawned> spawn_in_session(const std::vector<std::string>& argv, const std
 }
 
 // What it says is read until it has ended or its time has; the last of it is kept.
-void listen(const Spawned& process, Instant until, std::string& tail) {
+void listen(const Spawned& process, Instant until, const std::atomic<bool>* over, std::string& tail) {
   bool silent = false;
   for (;;) {
     const std::int64_t left = (until - now()).millis();
-    if (left <= 0)
+    if (left <= 0 || (over && *over))
       return;
     pollfd watched[2] = {{process.end.get(), POLLIN, 0}, {silent ? -1 : process.output.get(), POLLIN, 0}};
-    const int ready = ::poll(watched, 2, static_cast<int>(std::min<std::int64_t>(left, 60'000)));
+    const int ready = ::poll(watched, 2, static_cast<int>(std::min(left, kLookMs)));
     if (ready < 0 && errno != EINTR)
       return;
     if (ready > 0 && watched[1].revents != 0) {
@@ -225,15 +233,16 @@ std::string last_line_of(std::string_view text) {
 }
 
 Result<ProgramEnd> run_program_within(const std::vector<std::string>& argv, const std::vector<std::string>& env,
-                                      Duration limit) {
+                                      Duration limit, const std::atomic<bool>* over) {
   const Spawned process = TRY(spawn_in_session(argv, env));
   std::string tail;
-  listen(process, now() + limit, tail);
+  listen(process, now() + limit, over, tail);
   ProgramEnd end;
   siginfo_t ended{};
-  const bool over = ::waitid(P_PID, static_cast<id_t>(process.pid), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-                    ended.si_pid == process.pid;
-  end.late = !over;
+  const bool ended_by_itself =
+      ::waitid(P_PID, static_cast<id_t>(process.pid), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+      ended.si_pid == process.pid;
+  end.late = !ended_by_itself;
   ::kill(-process.pid, SIGKILL);
   int status = 0;
   if (!reap(process, kKilledWithin, status))

@@ -2,6 +2,7 @@
 // run one of them beside the loop.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -31,9 +32,9 @@ struct ProgramEnd {
   bool ok() const { return code == 0 && signal == 0 && !late; }
 };
 // Waits for it, on a thread of its caller's that may wait. It runs in / as we do, in a session of its own which ends
-// with it or after `limit`. Its environment is env alone.
+// with it or after `limit`, or when somebody sets `over`. Its environment is env alone.
 Result<ProgramEnd> run_program_within(const std::vector<std::string>& argv, const std::vector<std::string>& env,
-                                      Duration limit);
+                                      Duration limit, const std::atomic<bool>* over = nullptr);
 
 // The last line of a text that is not empty, as ProgramEnd::said.
 std::string last_line_of(std::string_view text);

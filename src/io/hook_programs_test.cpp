@@ -43,7 +43,9 @@ TEST_F(HookPrograms, WhatOthersCanChangeIsNotRun) {
   EXPECT_NE(refusal(put("open", "", 0777)).find("/open can be written by others"), std::string::npos);
   EXPECT_NE(refusal(put("plain", "", 0644)).find("/plain is no executable file"), std::string::npos);
   EXPECT_NE(refusal("good").find("is no path from / on"), std::string::npos);
-  EXPECT_NE(refusal(dir_.path()).find("is no executable file"), std::string::npos);
+  const std::string folder = dir_.path() + "/folder";
+  ASSERT_EQ(::mkdir(folder.c_str(), 0755), 0);
+  EXPECT_NE(refusal(folder).find("/folder is no executable file"), std::string::npos);
   const std::string open = dir_.path() + "/open-dir";
   ASSERT_EQ(::mkdir(open.c_str(), 0755), 0);
   put("open-dir/inside", "");

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,15 @@ constexpr std::int64_t kSlackUs = 30'000;           // /proc counts in hundredth
 constexpr const char* kNodeInit = "lockstep-node";  // the first process of a node that `lockstep up` made
 
 using Table = std::map<pid_t, ProcessFacts>;
+
+struct OwnChildren {
+  std::mutex mutex;  // held while one is made, and while orphans are told from them
+  std::set<pid_t> pids;
+};
+OwnChildren& own_children() {
+  static OwnChildren children;
+  return children;
+}
 
 // A service's processes cannot leave its cgroup without root, and nobody else's are in it.
 std::string service_of(pid_t pid) {
@@ -55,7 +65,7 @@ std::vector<pid_t> orphans_in(const Table& table, const std::set<pid_t>& shims, 
   const std::string service = of_node ? std::string() : service_of(self);
   std::vector<pid_t> found;
   for (const auto& [pid, facts] : table) {
-    if (pid == self || shims.contains(pid))
+    if (pid == self || shims.contains(pid) || own_children().pids.contains(pid))
       continue;
     const bool adopted = facts.parent == self && !facts.zombie;
     if (facts.parent == self && facts.zombie)
@@ -83,6 +93,7 @@ void add_descendants(const Table& table, std::vector<pid_t>& found) {
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 std::size_t kill_orphans(const std::set<pid_t>& shims, std::int64_t since_us) {
+  const std::lock_guard<std::mutex> guard(own_children().mutex);
   std::set<pid_t> all;
   for (int round = 0; round < kRoundsMax; ++round) {
     const Table table = all_processes();
@@ -101,6 +112,18 @@ std::size_t kill_orphans(const std::set<pid_t>& shims, std::int64_t since_us) {
       break;  // nobody new: they are dying
   }
   return all.size();
+}
+
+OwnChild::OwnChild(const std::function<pid_t()>& make) {
+  const std::lock_guard<std::mutex> guard(own_children().mutex);
+  pid_ = make();
+  if (pid_ > 0)
+    own_children().pids.insert(pid_);
+}
+
+OwnChild::~OwnChild() {
+  const std::lock_guard<std::mutex> guard(own_children().mutex);
+  own_children().pids.erase(pid_);
 }
 
 }  // namespace lockstep

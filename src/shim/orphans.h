@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <set>
 
 namespace lockstep {
@@ -16,5 +17,20 @@ void adopt_orphans();
 // Kills what a killed shim left, and what that made; returns how many processes were found, 0 when nothing is left.
 // shims: the live ones. since_us (boot clock, 0 = unknown): of what came to a process above us, nothing older is meant.
 std::size_t kill_orphans(const std::set<pid_t>& shims, std::int64_t since_us);
+
+// A child of this process that is neither a shim nor an orphan, from before it is made until this goes: whoever made it
+// waits for it, on any thread, and nobody else kills or reaps it or what is below it. One for all threads, because
+// children are the process's.
+class OwnChild {
+ public:
+  // make: makes it and returns its number; 0 or less: it could not.
+  explicit OwnChild(const std::function<pid_t()>& make);
+  ~OwnChild();
+  OwnChild(OwnChild&&) = delete;
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = 0;
+};
 
 }  // namespace lockstep

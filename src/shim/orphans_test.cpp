@@ -68,6 +68,24 @@ TEST(Orphans, WhatAKilledShimLeftIsEndedWithAllBelow) {
             0);
 }
 
+TEST(Orphans, WhatTheAgentItselfWaitsForIsSpared) {
+  EXPECT_EQ(as_agent([] {
+              const OwnChild dead([] { return family(0); });
+              {
+                const OwnChild own([] { return family(1); });
+                if (!happens([] { return descendants_of(::getpid()).size() == 3; }))
+                  return 1;
+                ::kill(dead.pid(), SIGKILL);
+                if (!happens([&] { return is_dead(dead.pid()); }) || kill_orphans({}, 0) != 0 || is_dead(own.pid()))
+                  return 2;
+              }
+              if (!happens([] { return kill_orphans({}, 0) == 0; }))
+                return 3;
+              return ::waitpid(dead.pid(), nullptr, WNOHANG) == dead.pid() ? 0 : 4;
+            }),
+            0);
+}
+
 TEST(Orphans, WithoutAnyNothingHappens) {
   EXPECT_EQ(as_agent([] { return static_cast<int>(kill_orphans({}, 0)); }), 0);
 }

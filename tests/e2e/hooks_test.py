@@ -2,10 +2,12 @@
 an agent that is killed neither forgets one nor runs it twice. And the node's health: what closes it, and opens it again."""
 import json
 import os
+import signal
 import subprocess
+import time
 import unittest
 
-from cluster import Cluster, eventually
+from cluster import Cluster, eventually, send
 
 
 class HookedCluster(Cluster):
@@ -263,6 +265,17 @@ class Health(unittest.TestCase):
             os.unlink(os.path.join(c.home, "sick"))
             eventually(lambda: "DRAIN" not in c.node_state("n1"), 15, "n1 to be open")
             self.assertEqual(c.wait(c.wrap("true")), "COMPLETED")
+
+    def test_an_agent_does_not_wait_for_its_program(self):
+        with HookedCluster(health={"program": "HERE/health", "interval_s": 1}, nodes=1) as c:
+            c.teller("health", "begun", "exec sleep 50")
+            eventually(lambda: c.seen(), 15, "the program")
+            agent = c.node("n1")["agent_pid"]
+            send(agent, signal.SIGTERM)
+            begun = time.monotonic()
+            eventually(lambda: c.node("n1")["agent_pid"] not in (0, agent), 20, "the next agent")
+            self.assertLess(time.monotonic() - begun, 20)
+            self.assertNotIn("DRAIN", c.node_state("n1"))
 
     def test_a_full_disk_and_a_lost_mount(self):
         small = os.path.join("/tmp", f"lockstep-small-{os.getpid()}")

@@ -62,9 +62,10 @@ NodeHealth::NodeHealth(EventLoop& loop, const Clock& clock, const AgentFile& set
   places_.full_percent = health.disk_full_percent;
   places_.off = health.off;
   places_.socket = settings_.socket;
+  places_.over = over_;
 }
 
-NodeHealth::~NodeHealth() = default;
+NodeHealth::~NodeHealth() { *over_ = true; }
 
 void NodeHealth::start() {
   if (settings_.health.look_s > 0)
@@ -152,10 +153,10 @@ void NodeHealth::run_program() {
     return;
   auto end = std::make_shared<Result<ProgramEnd>>(ProgramEnd{});
   (void)program_.start(
-      [end, program = health.program, env = program_environment(settings_),
-       limit = seconds(health.timeout_s)]() -> Result<void> {
+      [end, program = health.program, env = program_environment(settings_), limit = seconds(health.timeout_s),
+       over = over_]() -> Result<void> {
         const auto trusted = check_trusted_program(program);
-        *end = trusted ? run_program_within({program}, env, limit) : Result<ProgramEnd>(trusted.error());
+        *end = trusted ? run_program_within({program}, env, limit, over.get()) : Result<ProgramEnd>(trusted.error());
         return {};
       },
       [this, end](const Result<void>&) {

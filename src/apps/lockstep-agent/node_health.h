@@ -2,8 +2,10 @@
 // program. What it finds is a sentence for the controller, which closes the node while something is bad.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +50,7 @@ class NodeHealth {
   const AgentFile& settings_;
   Asks asks_;
   HealthBook book_;
+  std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);  // nobody waits any more
   HealthPlaces places_;
   std::shared_ptr<MemoryErrors> memory_ = std::make_shared<MemoryErrors>();
   std::size_t devices_most_ = 0;
