@@ -266,6 +266,26 @@ class Health(unittest.TestCase):
             eventually(lambda: "DRAIN" not in c.node_state("n1"), 15, "n1 to be open")
             self.assertEqual(c.wait(c.wrap("true")), "COMPLETED")
 
+    def test_gpus_that_are_missing_or_faulty(self):
+        with HookedCluster(health={"look_s": 1}, nodes=1, gpus="4xh100") as c:
+            gpus = os.path.join(c.dir, "nodes", "n1", "gpus")
+            with open(gpus) as f:
+                whole = f.read()
+
+            def put(fault):
+                with open(gpus + ".new", "w") as f:
+                    f.write(whole + fault)
+                os.rename(gpus + ".new", gpus)
+
+            put("fault = 1 ecc\n")
+            eventually(lambda: "suspect: gpu: GPU 1 (" in c.reason("n1"), 15, "the fault to be told")
+            self.assertNotIn("DRAIN", c.node_state("n1"))  # the others do work
+            put("fault = 1 missing\nfault = 2 missing\n")
+            eventually(lambda: "health check failed: gpu: 2 of 4 GPUs are missing" in c.reason("n1"), 15, "n1 to be closed")
+            self.assertIn("DRAIN", c.node_state("n1"))
+            put("")
+            eventually(lambda: c.reason("n1") == "" and "DRAIN" not in c.node_state("n1"), 15, "n1 to be open")
+
     def test_an_agent_does_not_wait_for_its_program(self):
         cluster = HookedCluster(health={"program": "HERE/health", "interval_s": 1}, nodes=1)
         cluster.teller("health", "begun", "exec sleep 50")

@@ -24,7 +24,7 @@ constexpr Duration kBackoffShort = millis(500);  // at most, behind a link that 
 constexpr Duration kSteadyAfter =
     seconds(3);  // a link that lasted so long is made again at once, others later and later
 constexpr Duration kSilenceMin = seconds(10);  // a link that says nothing for longer is dead
-constexpr Duration kDevicesEvery = seconds(30);
+constexpr Duration kDevicesEvery = seconds(30);  // at least; the node's health may ask for more
 constexpr Duration kJournalAgain = seconds(1);  // after a failed write
 constexpr Duration kAttachAgain = millis(1);    // a shim that is about to make its socket
 constexpr int kAttachTries = 5000;
@@ -60,6 +60,10 @@ void tell_event(const ShimEvent& event) {
 constexpr const char* kNoRoom = "a disk of this node is full";
 const std::string kUnhealthy = "health check failed: ", kSuspect = "suspect: ";
 constexpr const char* kLeaving = "this node leaves the cluster";
+
+Duration devices_every(const NodeHealthSettings& health) {
+  return health.look_s > 0 ? std::min(kDevicesEvery, seconds(health.look_s)) : kDevicesEvery;
+}
 
 }  // namespace
 
@@ -137,7 +141,7 @@ void NodeAgent::start() {
     logic_.shim_event(event, clock_.boot());
     pump_soon();
   });
-  loop_.after(kDevicesEvery, [this] { look_at_devices(); });
+  loop_.after(devices_every(settings_.health), [this] { look_at_devices(); });
   health_.see_devices(facts_.devices);
   loop_.after(kContainersEvery, [this] { look_at_containers(); });
   tell_trouble();
@@ -344,7 +348,7 @@ void NodeAgent::peer_request(std::shared_ptr<HttpExchange> exchange) {
 // --- devices ---
 
 void NodeAgent::look_at_devices() {
-  loop_.after(kDevicesEvery, [this] { look_at_devices(); });
+  loop_.after(devices_every(settings_.health), [this] { look_at_devices(); });
   auto found = devices_->list();
   if (!found.ok()) {
     health_.see_no_devices(found.error().message);
