@@ -136,6 +136,29 @@ TEST_F(Confirm, WhatANodeDoesNotStartIsGivenUp) {
   EXPECT_EQ(w_.state_of(job), JobState::kRunning);
 }
 
+// What a site's programs may take around a job is nothing that a node owes an answer in.
+TEST_F(Confirm, HooksHaveTheirOwnTime) {
+  for (const std::uint32_t i : {1u, 2u}) {
+    Node facts = w_.node(i);
+    facts.hooks_take = minutes(10);
+    w_.must(NodeHello{facts});
+  }
+  hang(1);
+  hang(2);
+  const JobId slow = start();
+  const std::uint32_t at = w_.first_node(slow);
+  w_.pass(kStartWithin + minutes(10) - seconds(1));
+  EXPECT_EQ(w_.state_of(slow), JobState::kStarting);
+  EXPECT_TRUE(w_.actions.empty()) << "its prolog has its time";
+  w_.pass(kConfirmWithin * 2 + seconds(2));
+  EXPECT_EQ(w_.state_of(slow), JobState::kCompleting);
+  const Duration patience = w_.job(slow).spec->kill_wait + kConfirmWithin + minutes(20);
+  w_.pass(patience - kConfirmWithin * 2);
+  EXPECT_FALSE(closed(at));
+  w_.pass(kConfirmWithin * 4);
+  EXPECT_TRUE(closed(at));
+}
+
 TEST_F(Confirm, TheControllersOwnPauseCountsAgainstNobody) {
   const JobId job = start();
   const std::uint32_t on = w_.first_node(job);

@@ -23,10 +23,10 @@ constexpr Duration kBackoffMax = seconds(5);
 constexpr Duration kBackoffShort = millis(500);  // at most, behind a link that was welcomed
 constexpr Duration kSteadyAfter =
     seconds(3);  // a link that lasted so long is made again at once, others later and later
-constexpr Duration kSilenceMin = seconds(10);  // a link that says nothing for longer is dead
+constexpr Duration kSilenceMin = seconds(10);    // a link that says nothing for longer is dead
 constexpr Duration kDevicesEvery = seconds(30);  // at least; the node's health may ask for more
-constexpr Duration kJournalAgain = seconds(1);  // after a failed write
-constexpr Duration kAttachAgain = millis(1);    // a shim that is about to make its socket
+constexpr Duration kJournalAgain = seconds(1);   // after a failed write
+constexpr Duration kAttachAgain = millis(1);     // a shim that is about to make its socket
 constexpr int kAttachTries = 5000;
 constexpr Duration kContainersEvery = seconds(5);
 constexpr Duration kLookEvery = seconds(2);     // at the boot clock; less than the drift that the controller allows
