@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -14,6 +15,8 @@
 
 namespace lockstep {
 namespace {
+
+constexpr const char* kWho = "lockstep-pmi, by which the tasks find each other,";
 
 struct Ends {
   int ours = -1, theirs = -1;
@@ -66,6 +69,10 @@ Result<std::unique_ptr<PmiLink>> PmiLink::start(const ShimStart& start, const st
                                                 const std::string& key) {
   const TaskProcesses& step = start.launch;
   CHECK(step.pmi != Pmi::kNone && !step.ranks.empty());
+  if (::access(program.c_str(), X_OK) != 0)
+    return Error{Errc::kNotFound,
+                 format("{} cannot be run: {}. It belongs beside lockstep-shim", program, ::strerror(errno)),
+                 {}};
   const std::string world = encode_pmi_world(world_of(step, key));
   if (const auto whole = decode_pmi_world(world); !whole.ok())
     return whole.error();
@@ -122,17 +129,26 @@ void PmiLink::lost(std::string why) {
     failure_ = std::move(why);
 }
 
+void PmiLink::end_process() const {
+  if (pid_ > 0)
+    ::kill(pid_, SIGKILL);
+}
+
 void PmiLink::read() {
   char chunk[64 << 10];
   const ssize_t n = ::recv(fd_, chunk, sizeof chunk, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return;
-  if (n <= 0)
-    return lost("lockstep-pmi, by which the tasks find each other, has ended");
+  if (n <= 0) {  // how it ended is told when it was waited for
+    close_fd();
+    return end_process();
+  }
   const auto fed = reader_.feed({chunk, static_cast<std::size_t>(n)},
                                 [this](PmiControl kind, std::string_view payload) { hear(kind, payload); });
-  if (!fed.ok())
-    lost(format("lockstep-pmi, by which the tasks find each other, is not understood: {}", fed.error().message));
+  if (!fed.ok()) {
+    lost(format("{} is not understood: {}", kWho, fed.error().message));
+    end_process();
+  }
 }
 
 void PmiLink::hear(PmiControl kind, std::string_view payload) {
@@ -194,17 +210,13 @@ void PmiLink::finish() {
 
 void PmiLink::exited(int status) {
   pid_ = 0;
-  while (fd_ >= 0) {  // its last words, which end with the socket's end
+  for (bool heard = true; fd_ >= 0 && heard && !failure_;) {  // its last words
     const std::uint64_t before = up_.end();
     read();
-    if (up_.end() == before && fd_ >= 0 && !failure_)
-      break;
-    if (failure_)
-      close_fd();
+    heard = up_.end() > before;
   }
-  lost(WIFSIGNALED(status)
-           ? format("lockstep-pmi, by which the tasks find each other, was ended by signal {}", WTERMSIG(status))
-           : format("lockstep-pmi, by which the tasks find each other, ended with exit code {}", WEXITSTATUS(status)));
+  lost(WIFSIGNALED(status) ? format("{} was ended by signal {}", kWho, WTERMSIG(status))
+                           : format("{} ended with exit code {}", kWho, WEXITSTATUS(status)));
 }
 
 void PmiLink::attach(StepClient& client) const { client.pmi = {up_.base(), 0, 0, true}; }

@@ -60,6 +60,7 @@ class PmiLink {
   void hear(PmiControl kind, std::string_view payload);
   void lost(std::string why);
   void close_fd();
+  void end_process() const;
 
   std::uint32_t first_rank_;
   std::size_t tasks_ = 0;

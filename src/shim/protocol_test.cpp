@@ -58,6 +58,18 @@ TEST(ShimProtocol, LaunchComesBackWhole) {
   EXPECT_FALSE(records->results);
 }
 
+TEST(ShimProtocol, WhoIsInTheWorldComesBack) {
+  ShimStart start = sample();
+  start.launch.pmi = Pmi::kPmix;
+  start.launch.world = {{"n1", {0, 1}}, {"n2", {4, 5}}, {"n3", {}}};
+  const auto records = decode_shim_records(encode_launch_record(start));
+  ASSERT_TRUE(records.ok() && records->launch);
+  EXPECT_EQ(records->launch->launch.pmi, Pmi::kPmix);
+  EXPECT_EQ(records->launch->launch.world, start.launch.world);
+  start.launch.pmi = Pmi::kNone;  // then nobody is told
+  EXPECT_TRUE(decode_shim_records(encode_launch_record(start))->launch->launch.world.empty());
+}
+
 TEST(ShimProtocol, TornTailDoesNotCount) {
   const std::vector<TaskResult> results = {{4, {1, 0, false}}, {5, {0, 9, true}}};
   const std::string launch = encode_launch_record(sample());

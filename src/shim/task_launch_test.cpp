@@ -124,6 +124,21 @@ class TaskLaunchTest : public testing::Test {
 
 TEST_F(TaskLaunchTest, ATaskHasThreeDescriptors) { EXPECT_EQ(inherited_descriptors(), std::set<int>{}); }
 
+// From 3 on and in their order, wherever they were: also where each other is to go.
+TEST_F(TaskLaunchTest, ATaskHasTheDescriptorsItIsGiven) {
+  TaskPlan given = plan({"sh", "-c", "cat <&3; cat <&4; cat <&5; ls /proc/self/fd | tr '\\n' ' '"});
+  for (const char* text : {"a ", "b ", "c "}) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    ASSERT_EQ(::write(ends[1], text, 2), 2);
+    ::close(ends[1]);
+    given.inherited.insert(given.inherited.begin(), ends[0]);
+  }
+  const std::vector<int> ours = given.inherited;
+  EXPECT_EQ(run(std::move(given)), "c b a 0 1 2 3 4 5 6 ");  // the last is the listing's own
+  for (const int fd : ours) ::close(fd);
+}
+
 TEST_F(TaskLaunchTest, TheCheckOfDescriptorsNoticesInheritedOnes) {
   planted = Mutant::kInheritedDescriptor;
   const std::set<int> found = inherited_descriptors();

@@ -122,13 +122,6 @@ class Worlds(Mpi):
             self.assertEqual(done.returncode, 3)
             self.assertNotIn("MPI_Init", done.stderr)
 
-    def test_several_programs_after_one_another(self):
-        program = self.program("openmpi")  # one of MPICH shuts what the next would speak over
-        done = self.cluster.run("srun", "--mpi=pmix", "-N1", "-n2", "sh", "-c", f"{program} && {program}",
-                                env={"OMPI_ALLOW_RUN_AS_ROOT": "1"})
-        worlds = [LINE.fullmatch(line).group(1, 2) for line in done.stdout.splitlines() if LINE.fullmatch(line)]
-        self.assertEqual((done.returncode, sorted(worlds)), (0, [("0", "2")] * 2 + [("1", "2")] * 2), done.stderr)
-
     def test_a_job_of_another_user(self):
         for name in self.both():
             self.check_world(self.srun(name, "-N2", "-n4", user=ANN), 2, 2)

@@ -641,7 +641,26 @@ TEST(Srun, SeveralProgramsAreOneStep) {
 
 TEST(Srun, MpiList) {
   static World& world = *new World;
-  EXPECT_EQ(run(srun_main, world, {"srun", "--mpi=list"}).out, "MPI plugin types are...\n\tnone\n");
+  EXPECT_EQ(run(srun_main, world, {"srun", "--mpi=list"}).out,
+            "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions available: "
+            "pmix_v2,pmix_v3,pmix_v4,pmix_v5\n");
+}
+
+TEST(Srun, MpiTypesAsSlurmNamesThem) {
+  const std::pair<const char*, Pmi> kTypes[] = {
+      {"none", Pmi::kNone}, {"pmi2", Pmi::kPmi2}, {"pmix", Pmi::kPmix}, {"pmix_v3", Pmi::kPmix}, {"PMIx", Pmi::kPmix}};
+  for (const auto& [type, pmi] : kTypes) {
+    static World* world;
+    world = new World;
+    world->streams = {exited(0, 0) + exited(1, 0)};
+    const auto result = run(srun_main, *world, {"srun", "-n2", "-i", "none", format("--mpi={}", type), "x"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    ASSERT_TRUE(world->submitted.first_step);
+    EXPECT_EQ(world->submitted.first_step->pmi, pmi) << type;
+  }
+  static World& world = *new World;
+  EXPECT_EQ(run(srun_main, world, {"srun", "--mpi=lam", "x"}).err,
+            "srun: error: Invalid MPI type 'lam', --mpi=list for acceptable types\n");
 }
 
 TEST(Srun, OutsideAnAllocationThereAreNoNodesToCountOff) {
@@ -676,7 +695,7 @@ TEST(Srun, AStepThatEndedWithoutANodeIsNotWaitedFor) {
 TEST(Srun, WrongUse) {
   static World& world = *new World;
   EXPECT_EQ(run(srun_main, world, {"srun"}).err, "srun: error: No command given to execute.\n");
-  EXPECT_EQ(run(srun_main, world, {"srun", "--mpi=pmix", "x"}).code, 1);
+  EXPECT_EQ(run(srun_main, world, {"srun", "--mpi=pmi", "x"}).code, 1);
   EXPECT_EQ(run(srun_main, world, {"srun", "-n", "0", "x"}).code, 1);
   EXPECT_EQ(run(srun_main, world, {"srun", "-c2", "a", ":", "b"}).code, 1);
   EXPECT_EQ(run(srun_main, world, {"srun", "a", ":", "-n2"}).code, 1);

@@ -260,7 +260,7 @@ constexpr ConfKey kRows[] = {
   {"MessageTimeout", same, "", kOwnTimes},
   {"MetricsType", same, "", "the controller answers /metrics for Prometheus"},
   {"MinJobAge", no_equal, "300", "ended jobs are listed by squeue and scontrol for 300 seconds, and by sacct for good"},
-  {"MpiDefault", no_equal, "none", "steps start with --mpi=none only: torchrun, mpirun over ssh and programs of NCCL need no more"},
+  {"MpiDefault", no_equal, "none", "users say it: srun --mpi=pmix or --mpi=pmi2, or SLURM_MPI_TYPE in the environment"},
   {"MpiParams", no_equal, "", "no ports are set aside for MPI"},
   {"NamespaceType", no_equal, "none namespace/none", "jobs see the node's own /tmp: let scripts make and remove a directory"},
   {"NodeFeaturesPlugins", no_equal, "", "features do not change while a node runs: set them with `scontrol update NodeName= Features=`"},
