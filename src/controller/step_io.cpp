@@ -147,7 +147,8 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
 
   void to_member(Member& member, const Frame& frame, const std::shared_ptr<const std::string>& bytes) {
     const auto type = static_cast<IoFrame>(frame.type);
-    const bool is_ack = type == IoFrame::kOutputAck;
+    const bool is_ack =
+        type == IoFrame::kOutputAck || type == IoFrame::kPmi;  // both ends know what is lost of the second
     if (member.direct || member.gone || (member.done() && !is_ack))
       return;
     const bool is_input = type == IoFrame::kStdin || type == IoFrame::kStdinEof;

@@ -204,6 +204,8 @@ void PmiLink::task_ended(std::size_t local, const ExitStatus& exit) {
 void PmiLink::finish() {
   if (std::exchange(finishing_, true) || fd_ < 0)
     return;
+  if (pid_ > 0)
+    ::kill(pid_, SIGCONT);  // it may have been stopped with the tasks
   queue_.append(encode_pmi_control(PmiControl::kFinish, {}));
   write();
 }
@@ -223,7 +225,7 @@ void PmiLink::attach(StepClient& client) const { client.pmi = {up_.base(), 0, 0,
 
 bool PmiLink::take(const Frame& frame) {
   const auto down = decode_pmi_down(frame.payload);
-  if (!down || (frame.stream != kAllRanks && frame.stream != first_rank_) || down->got > up_.end())
+  if (!down || down->got > up_.end())
     return false;
   up_.trim(down->got);
   std::uint64_t& got = down->to_all ? got_all_ : got_own_;

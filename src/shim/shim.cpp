@@ -156,6 +156,7 @@ class Shim {
   void obey(const std::string& line);
   std::optional<int> signal_of(const Told& told) const;
   void signal_all(const Told& told);
+  void signal_tasks(int signal);
   void signal_first(const Told& told);
   pid_t first_process_of(const StepTask& task) const;
   void pause_as_told(const Told& told);
@@ -432,7 +433,8 @@ void Shim::tell_world() {
   for (std::size_t local = 0; world_ && local < launched_; ++local)
     if (tasks_[local]->over() && !world_told_[local]) {
       world_told_[local] = true;
-      world_->task_ended(local, tasks_[local]->exit());
+      if (kill_at_us_ == kTimeNever)  // else it was ended from outside, and is to blame for nothing
+        world_->task_ended(local, tasks_[local]->exit());
     }
 }
 
@@ -620,6 +622,7 @@ bool Shim::feed(StepClient& client) const {
 std::int64_t Shim::act_on_timers(std::int64_t now_us) {
   if (now_us >= kill_at_us_) {
     kill_all();
+    signal_tasks(SIGKILL);
     bury();
     kill_at_us_ = over_ ? kTimeNever : now_us + kLeftoverEveryUs;
   }
@@ -709,7 +712,15 @@ std::optional<int> Shim::signal_of(const Told& told) const {
 
 void Shim::signal_all(const Told& told) {
   if (const auto signal = signal_of(told))
-    signal_descendants(::getpid(), *signal);
+    signal_tasks(*signal);
+}
+
+// Everybody but lockstep-pmi, which stops and goes on with them, and tidies up when they have ended.
+void Shim::signal_tasks(int signal) {
+  const bool is_for_all = signal == SIGSTOP || signal == SIGCONT;
+  for (const pid_t pid : descendants_of(::getpid()))
+    if (is_for_all || !world_ || pid != world_->pid())
+      ::kill(pid, signal);
 }
 
 // Where epilogs follow a task, its first process is a child of who waits for them.

@@ -151,6 +151,18 @@ class Worlds(Mpi):
                          [f"rank {rank} of 4, universe 4, mapping (vector,(0,2,2)), leader {node[rank]}" for rank in range(4)])
         self.check_end(self.srun("pmi2", "-N2", "-n4", what=["abort"]), 1, "task 1 on n1 called MPI_Abort: enough")
 
+    def test_who_is_cancelled_blames_no_rank(self):
+        self.program("openmpi")
+        srun = subprocess.Popen(["srun", "--mpi=pmix", "-N2", "-n4", "-J", "cancelled", self.program("openmpi"), "wait", "never"],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.cluster.work,
+                                env=dict(self.cluster.env, OMPI_ALLOW_RUN_AS_ROOT="1"))
+        for _ in range(3):
+            self.assertIn("here", srun.stdout.readline())
+        self.cluster.ok("scancel", "-n", "cancelled")
+        out, err = srun.communicate(timeout=60)
+        self.assertEqual(srun.returncode, 143, err)
+        self.assertNotIn("MPI_", err)
+
     def test_nothing_is_left(self):
         for name in self.both():
             self.check_world(self.srun(name, "-N2", "-n2"), 2, 1)
