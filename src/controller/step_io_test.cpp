@@ -33,6 +33,7 @@ struct FakeShim {
   std::uint64_t forgotten = 0;  // of it
   std::uint64_t sent = 0;       // on the stream at hand
   std::string input;
+  std::vector<std::string> world;  // payloads of kPmi
   bool exited = false, attached = false;
   std::uint64_t acked = 0;
   int attaches = 0;
@@ -66,6 +67,7 @@ struct FakeShim {
           input += frame.payload.substr(8 + (input.size() - offset));
         break;
       }
+      case IoFrame::kPmi: world.push_back(frame.payload); break;
       default: break;
     }
   }
@@ -262,6 +264,29 @@ TEST_F(StepIoTest, TheLastAcknowledgementComesAfterTheExit) {
   serve();
   EXPECT_EQ(stream, 0u);
   EXPECT_EQ(step_io.sessions(), 0u);
+}
+
+// What tasks have for each other is passed on both ways, also behind the last exit; what finds no link is lost, since
+// both ends know what they lack.
+TEST_F(StepIoTest, WorldsSpeakThroughIt) {
+  link_up();
+  const auto srun = client();
+  tell(srun, IoFrame::kAttach, "{}", kAllRanks);
+  say(io_frame(IoFrame::kPmi, 0, "up"));
+  EXPECT_TRUE(srun->sent.ends_with(io_frame(IoFrame::kPmi, 0, "up")));
+  const std::size_t before = srun->sent.size();
+  say(io_frame(IoFrame::kPmi, 1, "of another node"));
+  EXPECT_EQ(srun->sent.size(), before);
+  tell(srun, IoFrame::kPmi, "down", 0);
+  tell(srun, IoFrame::kPmi, "to all", kAllRanks);
+  EXPECT_EQ(shim.world, (std::vector<std::string>{"down", "to all"}));
+  link_down();
+  tell(srun, IoFrame::kPmi, "lost", 0);
+  link_up();
+  shim.exited = true;
+  writes("");
+  tell(srun, IoFrame::kPmi, "last", 0);
+  EXPECT_EQ(shim.world, (std::vector<std::string>{"down", "to all", "last"}));
 }
 
 TEST_F(StepIoTest, ANodeWithoutALinkIsAttachedWhenItComes) {

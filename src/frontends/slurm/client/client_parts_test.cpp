@@ -49,6 +49,18 @@ TEST(Environment, AJobsOwnVariablesDoNotLeakIntoAnother) {
   EXPECT_NE(value_of(*step, "SLURM_NTASKS"), nullptr);
 }
 
+TEST(Environment, AStepWithinAStepHasAWorldOfItsOwn) {
+  const Variables task = {{"SLURM_JOB_ID", "7"},      {"PMI_FD", "3"},          {"PMI_RANK", "1"},   {"PMIX_RANK", "1"},
+                          {"PMIX_SERVER_URI41", "x"}, {"PMIX_MCA_gds", "hash"}, {"PMI_OF_MINE", "1"}};
+  for (const bool new_job : {true, false}) {
+    const auto inner = exported(task, "ALL", new_job);
+    for (const char* gone : {"PMI_FD", "PMI_RANK", "PMIX_RANK", "PMIX_SERVER_URI41"})
+      EXPECT_EQ(value_of(*inner, gone), nullptr) << gone;
+    for (const char* kept : {"PMIX_MCA_gds", "PMI_OF_MINE"}) EXPECT_NE(value_of(*inner, kept), nullptr) << kept;
+  }
+  EXPECT_NE(value_of(*exported(task, "ALL,PMI_FD=9", false), "PMI_FD"), nullptr);
+}
+
 TEST(Environment, Files) {
   const std::string text("A=1\0B=x=y\0", 10);
   const auto read = parse_variables(text);

@@ -30,6 +30,14 @@ bool describes_job(std::string_view name) {
   return (name.starts_with("SLURM_") || name.starts_with("SRUN_")) && !is_setting(name);
 }
 
+// What the tasks of an outer step were told to find each other, which is not of those that are started now.
+bool is_of_outer_world(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_JOBID",
+                                                "SLURM_PMIX_MAPPING_SERV"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
+         (name.starts_with("PMIX_") && !name.starts_with("PMIX_MCA_"));
+}
+
 bool valid_name(std::string_view name) {
   if (name.empty() || (name[0] >= '0' && name[0] <= '9'))
     return false;
@@ -168,7 +176,7 @@ Result<Variables> exported(const Variables& own, std::string_view export_text, b
   const ExportList list = TRY(export_list(own, export_text));
   Variables out;
   for (const auto& [name, value] : own)
-    if ((!inside || !describes_job(name)) && (list.all || is_always_passed(name)))
+    if ((!inside || !describes_job(name)) && !is_of_outer_world(name) && (list.all || is_always_passed(name)))
       out.emplace_back(name, value);
   for (const auto& [name, value] : list.chosen) put(out, name, value);
   if (!list.all && !value_of(out, "PATH"))
