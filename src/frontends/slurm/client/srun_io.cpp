@@ -310,10 +310,12 @@ void StepSession::exchange() {
   if (fd_ >= 0)
     queue_ += hub_->frames();
   const auto abort = hub_->take_abort();
-  if (!abort || ended_ms_ != 0 || output_.all_exited())
+  if (!abort || ended_ms_ != 0)
     return;
   world_ended_ = abort->code & 0xff;
   voice_.error(abort->why);
+  if (output_.all_exited())
+    return;
   voice_.info(format("Terminating StepId={}.{}", ask_.job.value, ask_.step->number));
   end_step();
 }

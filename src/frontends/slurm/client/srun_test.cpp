@@ -15,7 +15,9 @@
 #include "frontends/slurm/client/step_output.h"
 #include "frontends/slurm/client/unsent_signals.h"
 #include "model/job.h"
+#include "pmi/message.h"
 #include "wire/api.h"
+#include "wire/pmi_frame.h"
 
 namespace lockstep::slurm {
 namespace {
@@ -661,6 +663,27 @@ TEST(Srun, MpiTypesAsSlurmNamesThem) {
   static World& world = *new World;
   EXPECT_EQ(run(srun_main, world, {"srun", "--mpi=lam", "x"}).err,
             "srun: error: Invalid MPI type 'lam', --mpi=list for acceptable types\n");
+}
+
+std::string says_of_world(std::uint64_t offset, bool fresh, std::string_view bytes) {
+  return encode_frame(static_cast<std::uint8_t>(IoFrame::kPmi), 0, encode(PmiUp{offset, 0, 0, fresh, bytes}));
+}
+
+// The rank that was the reason gives the exit code, whatever became of the others.
+TEST(Srun, AWorldEndsAsOneOfItsRanksSays) {
+  static World& world = *new World;
+  const std::string joined = encode_pmi_message(PmiJoined{});
+  const std::string abort = encode_pmi_message(PmiAbort{3, "task 1 on n1 called MPI_Abort (exit code 3)"});
+  world.streams = {says_of_world(0, true, joined + abort.substr(0, 9)),  // the connection breaks in the middle of it
+                   says_of_world(0, true, joined + abort), exited(1, 3) + exited(0, 0, 15)};
+  const auto result = run(srun_main, world, {"srun", "-n2", "-i", "none", "--mpi=pmix", "x"});
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_NE(
+      result.err.find("srun: error: task 1 on n1 called MPI_Abort (exit code 3)\nsrun: Terminating StepId=12.0\n"),
+      result.err.npos)
+      << result.err;
+  EXPECT_EQ(world.ended.exit.code, 3);
+  EXPECT_EQ(world.ended.exit.signal, 0);
 }
 
 TEST(Srun, OutsideAnAllocationThereAreNoNodesToCountOff) {
