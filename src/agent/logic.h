@@ -81,7 +81,7 @@ class AgentLogic {
   std::set<std::uint64_t> jobs() const;  // of which something is here
   // For the local broker: whose attempts run here.
   bool runs_for(std::uint32_t uid) const;
-  bool has(JobId job) const;  // any attempt of it, also one that only waits for steps
+  std::vector<JobId> jobs_of(std::uint32_t uid) const;  // with any attempt here, also one that only waits for steps
   // For those who want to attach to a step: whose it is, and whether it is here, may still come, or never (again) will.
   enum class StepHere : unsigned char { kMayCome, kHere, kNever };
   struct StepFacts {

@@ -247,12 +247,12 @@ int run_in_container(const StepContainer& step, InnerTask task) {
   return *ready ? become_program(std::move((*ready)->words), std::move((*ready)->env)) : 1;
 }
 
-int forget_job(const std::string& home, const std::string& job) {
-  if (!home.starts_with('/') || (!parse_uint(job) && job != "trash"))
+int sweep_containers(const std::string& home, const std::vector<std::string>& jobs_here) {
+  if (!home.starts_with('/'))
     return 2;
-  if (job == "trash")
-    return empty_trash(home).ok() ? 0 : 1;
-  return remove_tree(format("{}/jobs/{}", home, job)).ok() ? 0 : 1;
+  bool good = remove_all_but(home + "/jobs", jobs_here).ok();
+  good = remove_all_but(home + "/trash", {}).ok() && good;
+  return good ? 0 : 1;
 }
 
 int finish_container(const StepContainer& step) {

@@ -36,9 +36,9 @@ int run_in_container(const StepContainer& step, InnerTask task);
 // What could not be done is said.
 int finish_container(const StepContainer& step);
 
-// Removes what a job has left: its containers with names, and steps that nothing followed. "trash": what steps of all
-// jobs have put out of the way.
-int forget_job(const std::string& home, const std::string& job);
+// Removes what steps have put out of the way, and what jobs have left that are not among those: containers with names,
+// and steps that nothing followed.
+int sweep_containers(const std::string& home, const std::vector<std::string>& jobs_here);
 
 // As Slurm's log lines, on the standard error.
 void say(const std::string& line);

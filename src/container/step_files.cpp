@@ -6,6 +6,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "model/work_id.h"
@@ -52,16 +54,19 @@ StepState decode_state(std::string_view text) {
   return state;
 }
 
-Result<void> empty_trash(const std::string& home) {
-  const std::string trash = home + "/trash";
-  DIR* const folder = ::opendir(trash.c_str());
-  if (!folder)
-    return errno == ENOENT ? Result<void>() : Result<void>(os_error(trash));
+Result<void> remove_all_but(const std::string& folder, const std::vector<std::string>& kept) {
+  DIR* const open = ::opendir(folder.c_str());
+  if (!open)
+    return errno == ENOENT ? Result<void>() : Result<void>(os_error(folder));
   Result<void> done;
-  while (const dirent* entry = done.ok() ? ::readdir(folder) : nullptr)
-    if (entry->d_name[0] != '.')
-      done = remove_tree(format("{}/{}", trash, entry->d_name));
-  ::closedir(folder);
+  while (const dirent* entry = ::readdir(open)) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == ".." || std::find(kept.begin(), kept.end(), name) != kept.end())
+      continue;
+    if (auto removed = remove_tree(folder + "/" + name); !removed.ok())
+      done = std::move(removed);
+  }
+  ::closedir(open);
   return done;
 }
 

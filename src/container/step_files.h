@@ -23,7 +23,8 @@ struct StepState {
 std::string encode_state(const StepState& state);
 StepState decode_state(std::string_view text);
 
-Result<void> empty_trash(const std::string& home);
+// What lies in a folder and has none of these names. Nothing there is no error.
+Result<void> remove_all_but(const std::string& folder, const std::vector<std::string>& kept);
 
 class StepFiles {
  public:
@@ -45,7 +46,7 @@ class StepFiles {
   Result<void> keep_image(const std::string& key) const;
 
   // The step has ended: what has no name goes out of the way. To remove many files takes longer than most tasks that
-  // somebody waits for: the agent lets it be done soon (empty_trash).
+  // somebody waits for: the agent lets it be done soon (sweep_containers).
   void remove_step() const;
 
  private:

@@ -95,6 +95,29 @@ class Containers(unittest.TestCase):
         with open(path, "rb") as f:
             return hashlib.sha256(f.read()).hexdigest() in os.listdir(os.path.join(self.layout, "blobs", "sha256"))
 
+    def test_what_was_cut_off_is_made_anew(self):
+        layout = os.path.join(self.c.work, "cut")
+        digest = images.make_layout(layout, "v1", images.files_of_busybox(**{"etc/motd": (b"whole", 0o644)}))
+        self.script("true")
+        for node in ("n1", "n2"):
+            part = os.path.join(self.c.dir, "nodes", node, "state", "containers", str(ANN), "images", digest.replace(":", "-") + ".part")
+            if os.path.exists(os.path.dirname(part)):
+                subprocess.run(["setpriv", f"--reuid={ANN}", f"--regid={ANN}", "--clear-groups", "sh", "-c",
+                                f"mkdir -p {part}/rootfs/etc {part}/bundle; echo half > {part}/rootfs/etc/motd; chmod 0 {part}/rootfs"], check=True)
+        self.assertEqual(self.inside("cat", "/etc/motd", image=f"oci:{layout}:v1"), "whole")
+
+    def test_a_full_disk_says_so(self):
+        user = 2003
+        folder = os.path.join(self.c.dir, "nodes", "n1", "state", "containers", str(user))
+        node = ["nsenter", "-t", str(self.c.node("n1")["agent_pid"]), "-m"]
+        self.srun("-w", "n1", "true", image="/not/there", user=user)  # makes the folder
+        subprocess.run([*node, "mount", "-t", "tmpfs", "-o", f"size=1m,uid={user},gid={user},mode=700", "small", folder], check=True)
+        done = self.srun("-w", "n1", "true", image=self.image, user=user)  # the mount goes with the node
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn(f"the disk under {folder} is full: ", done.stderr)
+        left = subprocess.run([*node, "find", folder, "-name", "*.part"], capture_output=True, text=True).stdout
+        self.assertEqual(left, "")
+
     def test_steps_that_begin_together_fetch_once(self):
         layout = os.path.join(self.c.work, "together")
         images.make_layout(layout, "v1", images.files_of_busybox(**{"etc/motd": (b"together", 0o644)}))
@@ -198,6 +221,12 @@ class Containers(unittest.TestCase):
         self.assertEqual(self.c.wait(job), "COMPLETED", self.c.output(job, "inside.out"))
         lines = [l for l in self.c.output(job, "inside.out").splitlines() if not l.startswith("lockstep: container:")]
         self.assertEqual(lines, ["NAME=lockstep-test", "1 argument", "step blue 0", "step blue 1"])
+
+    def test_steps_of_an_allocation_begin_with_its_options(self):
+        done = self.c.run("salloc", "-N1", f"--container-image={self.image}", "--container-remap-root", "sh", "-c",
+                          "srun sh -c 'id -u; cat /etc/os-release'",
+                          user=ANN, env={"HOME": self.c.work})
+        self.assertEqual(done.stdout, "0\nNAME=lockstep-test\n", done.stderr)
 
     def test_named_container_keeps_its_changes_within_its_job(self):
         name = "--container-name=box"

@@ -1,14 +1,16 @@
 // Removes what containers of jobs have left on this node: what steps put out of the way when they ended, and of jobs
-// that have gone containers that had a name, and those of steps whose shim was killed. Images stay, for the next job of
-// their user. The files are the user's, so lockstep-container removes them with the user's rights.
+// that have gone containers that had a name. Images stay, for the next job of their user. Those files lie in folders of
+// the users, where looking alone could hold us up: a process with the user's rights looks and removes.
 #pragma once
 
-#include <sys/stat.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "model/ids.h"
 
@@ -16,19 +18,20 @@ namespace lockstep {
 
 class ContainerSweep {
  public:
-  // folder: where each user has one of his own, called as the uid. program: lockstep-container.
-  ContainerSweep(std::string folder, std::string program) : folder_(std::move(folder)), program_(std::move(program)) {}
+  // folder: where each user has one of his own, called as the uid. program: lockstep-container. At first it is not
+  // known who has left something: everybody is asked once.
+  ContainerSweep(std::string folder, std::string program);
 
-  // Looks once, and begins to remove; what is still being removed is left alone.
-  void look(const std::function<bool(JobId)>& is_here);
+  void used(std::uint32_t uid) { due_.insert(uid); }  // work of this user begins in a container
+  // Begins to remove. jobs_here: those of a user that have not gone. While there are any, one looks again.
+  void look(const std::function<std::vector<JobId>(std::uint32_t uid)>& jobs_here);
 
  private:
-  void look_at_user(const std::string& user, const std::function<bool(JobId)>& is_here);
-  void remove(const std::string& user, const std::string& what, const struct stat& owner);
   void reap();
 
   std::string folder_, program_;
-  std::map<std::pair<std::string, std::string>, pid_t> removing_;  // by user, and job or "trash"
+  std::set<std::uint32_t> due_;
+  std::map<std::uint32_t, pid_t> removing_;
 };
 
 }  // namespace lockstep

@@ -152,7 +152,7 @@ void NodeAgent::start() {
 }
 
 void NodeAgent::look_at_containers() {
-  containers_.look([this](JobId job) { return logic_.has(job); });
+  containers_.look([this](std::uint32_t uid) { return logic_.jobs_of(uid); });
   loop_.after(kContainersEvery, [this] { look_at_containers(); });
 }
 
@@ -514,6 +514,8 @@ void NodeAgent::carry_out(AgentLogic::ShimOrder order) {
         return start_hook(std::move(order.start));
       hooks_.add_task_programs(order.start.launch.process);
       order.start.no_new_privs = settings_.no_new_privs;
+      if (order.start.launch.process.container != Container{})
+        containers_.used(order.start.launch.process.uid);
       log_line(LogLevel::kInfo, format("start {} uid={}", work_text(order.key), order.start.launch.process.uid));
       return shims_->start(std::move(order.start));
     case kSignal: return shims_->signal(order.key, order.signal, order.reach);

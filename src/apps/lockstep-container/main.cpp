@@ -1,6 +1,8 @@
 // lockstep-container: started by lockstep-shim in the place of a task's program, and after the last task, and by
 // lockstep-agent when a job has gone; see src/container/step_container.h. It has the user's rights and no others. Not
 // for people to run.
+// lockstep-agent while a user's jobs are there; see src/container/step_container.h. It has the user's rights and no
+// others. Not for people to run.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -30,8 +32,8 @@ int main(int argc, char** argv) {
   }
   const bool enters = argc > 1 && std::strcmp(argv[1], "enter") == 0;
   const bool finishes = argc > 1 && std::strcmp(argv[1], "finish") == 0;
-  if (argc == 4 && std::strcmp(argv[1], "forget") == 0)
-    return forget_job(argv[2], argv[3]);
+  if (argc >= 3 && std::strcmp(argv[1], "sweep") == 0)
+    return sweep_containers(argv[2], {argv + 3, argv + argc});
   if (!enters && !finishes) {
     std::fputs(kHelp, stderr);
     return 2;
