@@ -1,11 +1,13 @@
 #include "container/image_store.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/plain_file.h"
@@ -117,6 +119,7 @@ Result<std::string> ImageStore::key_of(const ImageReference& image) const {
 }
 
 Result<StoredImage> ImageStore::open(const std::string& key) const {
+  ::utimensat(AT_FDCWD, format("{}/images/{}", home_, key).c_str(), nullptr, 0);  // it is used now (remove_unused)
   StoredImage image{key, format("{}/images/{}/rootfs", home_, key), {}};
   const std::string config = format("{}/images/{}/config.json", home_, key);
   if (const auto text = read_plain(config, Links::kRefused, kConfigMax); text.ok()) {
@@ -180,7 +183,7 @@ Result<void> ImageStore::unpack_squashfs(const std::string& file, const std::str
 }
 
 Result<void> ImageStore::unpack_registry(const ImageReference& image, const std::string& key, const std::string& part) {
-  const std::string layout = part + "/layout", bundle = part + "/bundle";
+  const std::string layout = part + "/layout";
   TRY(make_folders(home_ + "/blobs"));
   TRY(make_folders(layout));
   if (::symlink("../../../blobs", (layout + "/blobs").c_str()) != 0)
@@ -196,15 +199,40 @@ Result<void> ImageStore::unpack_registry(const ImageReference& image, const std:
   copy.argv.insert(copy.argv.end(), {source, format("oci:{}:image", layout)});
   TRY(run_tool(copy));
   tell_("creating container filesystem ...");
-  TRY(run_tool({{"umoci", "unpack", "--rootless", "--image", layout + ":image", bundle}}));
+  TRY(run_tool({{"umoci", "raw", "unpack", "--rootless", "--image", layout + ":image", part + "/rootfs"}}));
   const std::string config =
       TRY(run_tool({{"skopeo", "inspect", "--config", "--raw", format("oci:{}:image", layout)}}));
   TRY(parse_image_config(config));
   TRY(write_file(part + "/config.json", config));
-  if (::rename((bundle + "/rootfs").c_str(), (part + "/rootfs").c_str()) != 0)
-    return os_error(bundle);
-  TRY(remove_tree(bundle));
   return remove_tree(layout);
+}
+
+namespace {
+
+// Everything in a folder that nobody has used for so long.
+Result<void> remove_older(const std::string& folder, std::int64_t seconds) {
+  DIR* const open = ::opendir(folder.c_str());
+  if (!open)
+    return errno == ENOENT ? Result<void>() : Result<void>(os_error(folder));
+  Result<void> done;
+  while (const dirent* entry = ::readdir(open)) {
+    const std::string name = entry->d_name;
+    struct stat stat {};
+    if (name == "." || name == ".." || ::fstatat(::dirfd(open), entry->d_name, &stat, AT_SYMLINK_NOFOLLOW) != 0 ||
+        ::time(nullptr) - stat.st_mtime < seconds)
+      continue;
+    if (auto removed = remove_tree(folder + "/" + name); !removed.ok())
+      done = std::move(removed);
+  }
+  ::closedir(open);
+  return done;
+}
+
+}  // namespace
+
+Result<void> ImageStore::remove_unused(std::int64_t seconds) const {
+  TRY(remove_older(home_ + "/images", seconds));
+  return remove_older(home_ + "/blobs/sha256", seconds);
 }
 
 }  // namespace lockstep

@@ -33,6 +33,9 @@ class ImageStore {
   Result<StoredImage> fetch(const ImageReference& image);
   // What was stored under a key before.
   Result<StoredImage> open(const std::string& key) const;
+  // Images and layers that nobody has asked for within so many seconds. Only while no job of the user is on the node:
+  // containers that run are made of them.
+  Result<void> remove_unused(std::int64_t seconds) const;
 
  private:
   Result<std::string> key_of(const ImageReference& image) const;

@@ -29,6 +29,7 @@
 namespace lockstep {
 namespace {
 
+constexpr std::int64_t kUnusedSeconds = 14 * 24 * 3600;  // so long an image stays that nobody asks for
 constexpr std::string_view kVariables[] = {"LOCKSTEP_CONTAINER", "LOCKSTEP_CONTAINER_HOME", "LOCKSTEP_CONTAINER_WORK"};
 
 void tell(const std::string& line) { say("lockstep: container: " + line); }
@@ -252,6 +253,8 @@ int sweep_containers(const std::string& home, const std::vector<std::string>& jo
     return 2;
   bool good = remove_all_but(home + "/jobs", jobs_here).ok();
   good = remove_all_but(home + "/trash", {}).ok() && good;
+  if (jobs_here.empty())
+    good = ImageStore(home, tell).remove_unused(kUnusedSeconds).ok() && good;
   return good ? 0 : 1;
 }
 

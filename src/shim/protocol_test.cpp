@@ -119,6 +119,17 @@ TEST(ShimProtocol, DamagedLaunchIsAnError) {
   EXPECT_FALSE(launch_of(rank + words + words).ok());  // for more tasks than there are
 }
 
+TEST(ShimProtocol, ContainersAreHandedOn) {
+  ShimStart start;
+  start.launch.ranks = {0};
+  const auto read = [&] { return decode_shim_records(encode_launch_record(start))->launch->launch.process.container; };
+  EXPECT_EQ(read(), Container{});
+  start.launch.process.container.image = "nvcr.io#a/b:c";
+  start.launch.process.container.mounts = {{"/a", "/b\xff", true, {"nosuid"}}};
+  start.launch.process.container.reuse = Container::Reuse::kEnter;
+  EXPECT_EQ(read(), start.launch.process.container);
+}
+
 TEST(ShimProtocol, ResultsOfStrangersAreChecked) {
   EXPECT_TRUE(decode_results_text("0:255:0:0 1:0:9:1"));
   const auto not_opened = decode_results_text(encode_results_text({{7, {0, kNotOpenedSignal, false, true}}}));

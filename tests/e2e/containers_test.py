@@ -357,6 +357,30 @@ class Containers(unittest.TestCase):
         done = self.c.run("srun", "-w", "n1", "sh", "-c", f"ls {self.c.dir}/nodes/n1/state/containers/{ANN}", user=BOB)
         self.assertIn("Permission denied", done.stderr)
 
+    def test_another_user_cannot_join(self):
+        job = self.c.sbatch(self.c.script(f"#!/bin/sh\n#SBATCH -N1 -w n1 -o join.out\nsrun --container-image={self.image} sh -c 'echo up; sleep 60'\n",
+                                          "join.sh"), user=ANN)
+        out = os.path.join(self.c.work, "join.out")
+        eventually(lambda: os.path.exists(out) and "up" in self.c.output(job, "join.out"), what="the step")
+        holder = subprocess.run(["pgrep", "-x", "container", "-u", str(ANN)], capture_output=True, text=True).stdout.split()[0]
+        for user, code in ((BOB, 1), (ANN, 0)):
+            done = self.c.run("nsenter", "-t", holder, "-U", "-m", "--preserve-credentials", "/bin/cat", "/etc/os-release", user=user)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual("lockstep-test" in done.stdout, code == 0)
+            self.assertEqual(self.c.run("ls", f"/proc/{holder}/root/bin", user=user).returncode != 0, code == 1)
+        self.c.ok("scancel", job, user=ANN)
+        self.c.wait(job)
+
+    def test_images_that_nobody_uses_go(self):
+        layout = os.path.join(self.c.work, "old")
+        digest = images.make_layout(layout, "v1", images.files_of_busybox(**{"etc/motd": (b"old", 0o644)}))
+        self.inside("-w", "n1", "true", image=f"oci:{layout}:v1", user=BOB)
+        folder = os.path.join(self.c.dir, "nodes", "n1", "state", "containers", str(BOB), "images", digest.replace(":", "-"))
+        os.utime(folder, (0, 0))
+        self.inside("-w", "n1", "true", image=self.image, user=BOB)
+        eventually(lambda: not os.path.exists(folder), what="the removal of the old image")
+        self.assertTrue(os.path.exists(os.path.join(os.path.dirname(folder), self.digest.replace(":", "-"))))
+
     def test_a_private_image_is_for_those_who_may_have_it(self):
         registries = [images.Registry(self.c.home, self.c.node(n)["agent_pid"], CLOSED_PORT, {"ann": "word"}) for n in ("n1", "n2")]
         try:
