@@ -14,8 +14,8 @@ Result<std::string> find_tool(const std::string& name);
 
 struct ToolRun {
   std::vector<std::string> argv;    // argv[0] by its name
-  std::string input;                // its standard input
-  std::string work_dir;             // "" = ours
+  std::string input = {};           // its standard input
+  std::string work_dir = {};        // "" = ours
   std::vector<int> good = {0};      // exit codes that count as success
   std::int64_t stall_ms = 120'000;  // without reading, writing or computing: it is ended then
 };

@@ -65,6 +65,18 @@ class Containers(unittest.TestCase):
         self.assertEqual(self.inside("sh", "-c", "echo $COLOUR; cat /etc/os-release", image=self.sqsh),
                          "green\nNAME=lockstep-test\n")
 
+    def test_roots_own_jobs(self):
+        saved = os.path.join(self.c.work, "of-root.sqsh")
+        for image in (self.image, self.sqsh):
+            self.assertEqual(self.inside(f"--container-save={saved}", "sh", "-c", "id -u; touch /of-root", image=image, user=0), "0\n")
+            self.assertEqual(self.inside("ls", "-d", "/of-root", image=saved), "/of-root\n")
+
+    def test_programs_of_each_task(self):
+        with open(os.path.join(self.c.work, "programs"), "w") as f:
+            f.write("0 echo first %t\n1 cat /etc/os-release\n")
+        out = self.inside("-N1", "-n2", "--multi-prog", "programs")
+        self.assertEqual(sorted(out.splitlines()), ["NAME=lockstep-test", "first 0"])
+
     def test_image_that_is_not_there(self):
         for image, words in ((f"127.0.0.1:{PORT}#team/none", "manifest unknown"), ("/nowhere.sqsh", "/nowhere.sqsh: No such file"),
                              (f"127.0.0.1:{PORT}#team/app@sha256:{'0' * 64}", "manifest unknown"),
