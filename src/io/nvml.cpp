@@ -1,6 +1,5 @@
 #include "io/nvml.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 
 #include <algorithm>
@@ -8,62 +7,11 @@
 #include <numeric>
 
 #include "base/text.h"
-#include "io/nvml_abi.h"
+#include "io/gpus/nvml_library.h"
 
 namespace lockstep {
 
 namespace {
-
-// An open library; every entry it lacks stays null and reads as "not supported".
-struct Library {
-  void* handle = nullptr;
-  nvmlInit_v2_t init = nullptr;
-  nvmlShutdown_t shutdown = nullptr;
-  nvmlDeviceGetCount_v2_t count = nullptr;
-  nvmlDeviceGetHandleByIndex_v2_t by_index = nullptr;
-  nvmlDeviceGetName_t name = nullptr;
-  nvmlDeviceGetUUID_t uuid = nullptr;
-  nvmlDeviceGetMinorNumber_t minor = nullptr;
-  nvmlDeviceGetMemoryInfo_t memory = nullptr;
-  nvmlDeviceGetPciInfo_v3_t pci = nullptr;
-  nvmlDeviceGetNvLinkState_t link_state = nullptr;
-  nvmlDeviceGetNvLinkRemotePciInfo_v2_t link_remote = nullptr;
-  nvmlDeviceGetTotalEccErrors_t ecc = nullptr;
-  nvmlErrorString_t words = nullptr;
-
-  explicit Library(const std::string& path) : handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (!handle)
-      return;
-    get(init, "nvmlInit_v2");
-    get(shutdown, "nvmlShutdown");
-    get(count, "nvmlDeviceGetCount_v2");
-    get(by_index, "nvmlDeviceGetHandleByIndex_v2");
-    get(name, "nvmlDeviceGetName");
-    get(uuid, "nvmlDeviceGetUUID");
-    get(minor, "nvmlDeviceGetMinorNumber");
-    get(memory, "nvmlDeviceGetMemoryInfo");
-    get(pci, "nvmlDeviceGetPciInfo_v3");
-    get(link_state, "nvmlDeviceGetNvLinkState");
-    get(link_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
-    get(ecc, "nvmlDeviceGetTotalEccErrors");
-    get(words, "nvmlErrorString");
-  }
-  ~Library() {
-    if (handle)
-      dlclose(handle);
-  }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
-
-  bool usable() const { return init && shutdown && count && by_index && name && uuid; }
-  std::string say(nvmlReturn_t code) const { return words ? words(code) : format("NVML error {}", code); }
-
- private:
-  template <class F>
-  void get(F& function, const char* symbol) {
-    function = reinterpret_cast<F>(dlsym(handle, symbol));
-  }
-};
 
 int numa_of(const std::string& bus_id) {
   // The kernel writes four digits of domain where NVML writes eight.
@@ -85,30 +33,26 @@ class NvmlDevices : public DeviceSource {
   explicit NvmlDevices(std::string library) : path_(std::move(library)) {}
 
   Result<std::vector<Device>> list() override {
-    const Library nvml(path_);
-    if (!nvml.handle)
+    const auto session = NvmlSession::open(path_);
+    if (!session && session.error().code == Errc::kNotFound)
       return std::vector<Device>();  // no driver: no GPUs
-    if (!nvml.usable())
-      return Error{Errc::kUnsupported, format("{} lacks functions every NVML has", path_), {}};
-    if (const auto code = nvml.init(); code != NVML_SUCCESS_)
-      return Error{Errc::kUnavailable, format("NVML does not start: {}", nvml.say(code)), {}};
-    auto devices = read(nvml);
-    nvml.shutdown();
-    return devices;
+    if (!session)
+      return session.error();
+    return read(**session);
   }
 
  private:
-  Result<std::vector<Device>> read(const Library& nvml) const {
+  Result<std::vector<Device>> read(const NvmlLibrary& nvml) const {
     unsigned int count = 0;
-    if (const auto code = nvml.count(&count); code != NVML_SUCCESS_)
-      return Error{Errc::kUnavailable, format("NVML does not count its devices: {}", nvml.say(code)), {}};
+    if (const auto code = nvml.nvmlDeviceGetCount_v2(&count); code != NVML_SUCCESS_)
+      return Error{Errc::kUnavailable, format("NVML does not count its devices: {}", nvml.words(code)), {}};
     std::vector<Device> devices;
     std::vector<nvmlDevice_t> handles;
     for (unsigned int i = 0; i < std::min(count, DeviceSet::kCapacity); ++i) {
       Device device;
       device.minor = i;
       nvmlDevice_t handle = nullptr;
-      device.healthy = nvml.by_index(i, &handle) == NVML_SUCCESS_;
+      device.healthy = nvml.nvmlDeviceGetHandleByIndex_v2(i, &handle) == NVML_SUCCESS_;
       if (device.healthy)
         describe(nvml, handle, device);
       devices.push_back(std::move(device));
@@ -125,34 +69,36 @@ class NvmlDevices : public DeviceSource {
     return devices;
   }
 
-  static void describe(const Library& nvml, nvmlDevice_t handle, Device& device) {
+  static void describe(const NvmlLibrary& nvml, nvmlDevice_t handle, Device& device) {
     char text[128] = "";
-    if (nvml.name(handle, text, sizeof text) == NVML_SUCCESS_)
+    if (nvml.nvmlDeviceGetName(handle, text, sizeof text) == NVML_SUCCESS_)
       device.type = gpu_type_of(text);
-    if (nvml.uuid(handle, text, sizeof text) == NVML_SUCCESS_)
+    if (nvml.nvmlDeviceGetUUID(handle, text, sizeof text) == NVML_SUCCESS_)
       device.uuid = text;
     else
       device.healthy = false;
     unsigned int minor = 0;
-    if (nvml.minor && nvml.minor(handle, &minor) == NVML_SUCCESS_)
+    if (nvml.nvmlDeviceGetMinorNumber(handle, &minor) == NVML_SUCCESS_)
       device.minor = minor;
     nvmlMemory_t memory{};
-    if (nvml.memory && nvml.memory(handle, &memory) == NVML_SUCCESS_)
+    if (nvml.nvmlDeviceGetMemoryInfo(handle, &memory) == NVML_SUCCESS_)
       device.memory_mb = static_cast<std::int64_t>(memory.total >> 20);
     nvmlPciInfo_t pci{};
-    if (nvml.pci && nvml.pci(handle, &pci) == NVML_SUCCESS_) {
+    if (nvml.nvmlDeviceGetPciInfo_v3(handle, &pci) == NVML_SUCCESS_) {
       device.bus_id = pci.busId;
       device.numa = numa_of(device.bus_id);
     }
     unsigned long long errors = 0;
-    if (nvml.ecc &&
-        nvml.ecc(handle, NVML_MEMORY_ERROR_TYPE_UNCORRECTED_, NVML_VOLATILE_ECC_, &errors) == NVML_SUCCESS_ &&
+    if (nvml.nvmlDeviceGetTotalEccErrors(handle, NVML_MEMORY_ERROR_TYPE_UNCORRECTED_, NVML_VOLATILE_ECC_, &errors) ==
+            NVML_SUCCESS_ &&
         errors > 0)
       device.healthy = false;
+    unsigned int mig = 0, pending = 0;
+    device.mig = nvml.nvmlDeviceGetMigMode(handle, &mig, &pending) == NVML_SUCCESS_ && mig == 1;
   }
 
   // Devices that NVLink joins, directly or through a shared switch, form an island.
-  static void find_islands(const Library& nvml, const std::vector<nvmlDevice_t>& handles,
+  static void find_islands(const NvmlLibrary& nvml, const std::vector<nvmlDevice_t>& handles,
                            std::vector<Device>& devices) {
     std::vector<std::int32_t> island(devices.size());
     std::iota(island.begin(), island.end(), 0);
@@ -165,16 +111,16 @@ class NvmlDevices : public DeviceSource {
     for (std::size_t i = 0; i < devices.size(); ++i)
       if (!devices[i].bus_id.empty())
         by_bus[devices[i].bus_id] = static_cast<std::int32_t>(i);
-    if (nvml.link_state && nvml.link_remote)
+    if (nvml.nvmlDeviceGetNvLinkState && nvml.nvmlDeviceGetNvLinkRemotePciInfo_v2)
       for (std::size_t i = 0; i < devices.size(); ++i) {
         if (!devices[i].healthy)
           continue;
         for (unsigned int link = 0; link < NVML_NVLINK_MAX_LINKS_; ++link) {
           unsigned int active = 0;
           nvmlPciInfo_t remote{};
-          if (nvml.link_state(handles[i], link, &active) != NVML_SUCCESS_ || !active)
+          if (nvml.nvmlDeviceGetNvLinkState(handles[i], link, &active) != NVML_SUCCESS_ || !active)
             continue;
-          if (nvml.link_remote(handles[i], link, &remote) != NVML_SUCCESS_)
+          if (nvml.nvmlDeviceGetNvLinkRemotePciInfo_v2(handles[i], link, &remote) != NVML_SUCCESS_)
             continue;
           const auto self = static_cast<std::int32_t>(i);
           if (const auto peer = by_bus.find(remote.busId); peer != by_bus.end())

@@ -25,6 +25,7 @@
 #include "base/text.h"
 #include "io/local/daemon.h"
 #include "io/local/restarts.h"
+#include "io/local/simulated_gpus.h"
 #include "io/local/virtual_network.h"
 
 namespace lockstep {
@@ -57,6 +58,10 @@ Result<void> set_up_virtual(const NodeInit& init) {
   TRY(mount_or_error((init.dir + "/run").c_str(), "/run/lockstep", nullptr, MS_BIND, nullptr));
   if (access("/dev/shm", F_OK) == 0)
     TRY(mount_or_error("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777"));
+  if (!init.library_path.empty())
+    if (const auto seen = show_simulated_gpus({init.dir, init.library_path}); !seen)
+      fprintf(stderr, "node %s: jobs do not find nvidia-smi or NVIDIA's library: %s\n", init.name.c_str(),
+              seen.error().message.c_str());
 
   char byte;
   while (read(kGateFd, &byte, 1) < 0 && errno == EINTR) {}

@@ -223,8 +223,10 @@ unsigned folder_mode(std::string_view name) {
   return name == "nodes" ? pass_through_mode() : 0700;
 }
 
-// What is read by everybody on a node: it is bound over /etc/hosts and /etc/hostname there.
-bool for_everybody(std::string_view name) { return name == "hosts" || name == "hostname"; }
+// What is read by everybody on a node: it is bound over files in /etc there, or drives the node's simulated GPUs.
+bool for_everybody(std::string_view name) {
+  return name == "hosts" || name == "hostname" || name == "ld.so.cache" || name == "gpus";
+}
 
 // Takes what is too much from the mode of one entry that is ours, and adds what we need. 1 if something was too much.
 std::size_t tighten_entry(const Folder& folder, const std::string& name, unsigned allowed) {

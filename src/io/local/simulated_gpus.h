@@ -1,0 +1,20 @@
+// What programs on a virtual node with simulated GPUs find, as on a machine with NVIDIA's driver: libnvidia-ml.so.1 by
+// the dynamic linker's cache, nvidia-smi in /usr/local/bin, and the file that drives them in /run/lockstep.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace lockstep {
+
+struct SimulatedGpus {
+  std::string node_dir;     // holds the driving file, "gpus"
+  std::string library_dir;  // holds libnvidia-ml.so.1, and nvidia-smi in simulated-gpus/
+};
+
+// In a mount namespace of the node's own, with its /run in place. On a machine with NVIDIA's own nvidia-smi only the
+// driving file is put there. An error leaves the node usable: its jobs do without nvidia-smi or the library then.
+Result<void> show_simulated_gpus(const SimulatedGpus& gpus);
+
+}  // namespace lockstep
