@@ -46,6 +46,8 @@ constexpr Allowed kAllowed[] = {
     {"nodes", 0711, 0711},
     {"nodes/*", 0711, 0711},
     {"nodes/*/hostname", 0644, 0644},
+    {"nodes/*/gpus", 0644, 0644},
+    {"nodes/*/ld.so.cache", 0644, 0644},
     {"nodes/*/run", 0711, 0711},
     {"nodes/*/run/api.sock", 0666, 0600},
     {"nodes/*/state", 0711, 0711},

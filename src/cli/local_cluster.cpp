@@ -133,7 +133,7 @@ Result<void> write_node_files(const Folder& dir, const ClusterConf& conf, const 
                      format("# Devices and faults of the stand-in NVML of this node; read on every query.\n"
                             "count = {}\ntype = {}\n",
                             gpus.count, gpus.type),
-                     0600));
+                     0644));  // jobs ask the library too
   return {};
 }
 

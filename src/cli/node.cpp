@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
+#include "cli/node_fault.h"
 #include "cli/node_join.h"
 #include "cli/verb_words.h"
 #include "io/local/state_dir.h"
@@ -33,6 +34,8 @@ constexpr const char* kHelp = R"help(Usage: lockstep node VERB …
   revoke NAMES --now                        the same, and their work is off: you have made sure that nothing runs there
   remove NAMES                              forget nodes that are down and hold nothing; their certificates with them
   kill NAMES                                pull the plug of virtual nodes
+  fault NAME GPU FAULT…                     something happens to a simulated GPU: xid=79, lost, ecc=2, throttle=thermal,
+                                            link=3 (docs/gpus.md lists them); none mends it
 NAMES: one or several, each a name or a host list: n1 n[3-5,8]. All must be there, else nothing is done. All but join and
 leave take --dir DIR.
 
@@ -257,7 +260,7 @@ Result<void> act_on_all(const ClusterDir& dir, const std::string& verb, const Wo
 }  // namespace
 
 std::vector<std::string_view> node_verbs() {
-  std::vector<std::string_view> verbs{"token", "join", "leave"};
+  std::vector<std::string_view> verbs{"token", "join", "leave", "fault"};
   verbs.insert(verbs.end(), std::begin(kOnNodes), std::end(kOnNodes));
   return verbs;
 }
@@ -283,6 +286,10 @@ int node_main(int argc, char** argv) {
     }
     const auto printed = print_token(dir, words->token);
     return printed.ok() ? 0 : fail(printed.error());
+  }
+  if (verb == "fault") {
+    const auto added = add_gpu_faults(dir, words->rest);
+    return added.ok() ? 0 : fail(added.error());
   }
   if (std::find(std::begin(kOnNodes), std::end(kOnNodes), verb) == std::end(kOnNodes)) {
     const auto verbs = node_verbs();
