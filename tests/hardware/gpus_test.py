@@ -1,0 +1,106 @@
+"""Real GPUs: what Lockstep finds, shows and measures, against NVIDIA's nvidia-smi. Run it where there are some, after ./dev build -p release:
+
+    python3 tests/hardware/gpus_test.py
+
+What it cannot check there it skips, and says why. It changes no setting of a GPU."""
+import csv
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "tests", "e2e"))
+OURS = os.path.join(TOP, "build", "release", "lib", "simulated-gpus", "nvidia-smi")
+THEIRS = shutil.which("nvidia-smi")
+
+
+def query(program, fields, *options):
+    """Rows of --query-gpu, by field."""
+    env = {k: v for k, v in os.environ.items() if k not in ("LD_LIBRARY_PATH", "LOCKSTEP_STANDIN_NVML")}
+    done = subprocess.run([program, "--query-gpu=" + ",".join(fields), "--format=csv,noheader,nounits", *options], capture_output=True,
+                          text=True, timeout=60, env=env)
+    if done.returncode != 0:
+        raise AssertionError(f"{program} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    return [dict(zip(fields, (cell.strip() for cell in row))) for row in csv.reader(done.stdout.splitlines())]
+
+
+@unittest.skipIf(not THEIRS or subprocess.run([THEIRS or "false", "-L"], capture_output=True).returncode != 0,
+                 "no NVIDIA GPU here: nvidia-smi is missing or finds none")
+class RealGpus(unittest.TestCase):
+    """Our nvidia-smi reads NVML by the same library as the agent; on a real driver both must say the same."""
+
+    def same(self, *fields):
+        ours, theirs = query(OURS, ["index", *fields]), query(THEIRS, ["index", *fields])
+        self.assertEqual(len(ours), len(theirs))
+        for mine, its in zip(ours, theirs):
+            unknown = [f for f in fields if its[f] in ("[N/A]", "[Not Supported]", "[Unknown Error]") or mine[f] == "[N/A]"]
+            for field in unknown:
+                print(f"GPU {its['index']}: {field} is not compared: NVIDIA's says {its[field]}, ours {mine[field]}", file=sys.stderr)
+            self.assertEqual({f: mine[f] for f in fields if f not in unknown}, {f: its[f] for f in fields if f not in unknown})
+
+    def near(self, field, slack):
+        ours, theirs = query(OURS, [field]), query(THEIRS, [field])
+        for index, (mine, its) in enumerate(zip(ours, theirs)):
+            if "[" in mine[field] + its[field]:
+                print(f"GPU {index}: {field} is not compared: NVIDIA's says {its[field]}, ours {mine[field]}", file=sys.stderr)
+                continue
+            self.assertLessEqual(abs(float(mine[field]) - float(its[field])), slack, (index, field, mine, its))
+
+    def test_inventory(self):
+        self.same("name", "uuid", "pci.bus_id", "memory.total", "driver_version", "vbios_version", "serial", "compute_cap")
+
+    def test_modes(self):
+        self.same("persistence_mode", "compute_mode", "ecc.mode.current", "mig.mode.current")
+
+    def test_errors(self):
+        self.same("ecc.errors.uncorrected.volatile.total", "ecc.errors.corrected.volatile.total", "remapped_rows.uncorrectable",
+                  "remapped_rows.pending", "remapped_rows.failure")
+
+    def test_telemetry(self):
+        self.same("clocks.max.sm", "clocks.max.memory", "power.default_limit", "enforced.power.limit")
+        self.near("temperature.gpu", 5)
+        self.near("power.draw", 150)
+        self.near("memory.used", 1024)
+        self.near("clocks.mem", 5000)
+
+    def test_visibility_changes_nothing_for_nvidia_smi(self):
+        env = dict(os.environ, CUDA_VISIBLE_DEVICES="")
+        seen = subprocess.run([OURS, "-L"], capture_output=True, text=True, env=env).stdout
+        self.assertEqual(len([line for line in seen.splitlines() if line.startswith("GPU ")]), len(query(THEIRS, ["index"])))
+
+    def test_topology_parses(self):
+        out = subprocess.run([OURS, "topo", "-m"], capture_output=True, text=True)
+        self.assertEqual(out.returncode, 0, out.stdout)
+        count = len(query(THEIRS, ["index"]))
+        if count < 2:
+            self.skipTest("one GPU here: nothing is joined")
+        theirs = subprocess.run([THEIRS, "topo", "-m"], capture_output=True, text=True).stdout
+        cells = lambda text: [line.split()[1:count + 1] for line in text.splitlines() if line.startswith("GPU")][:count]  # noqa: E731
+        self.assertEqual(cells(out.stdout), cells(theirs))
+
+    def test_the_agent_s_node(self):
+        """A node of this machine has the GPUs that nvidia-smi lists, and a job sees as many as it asks for."""
+        from cluster import Cluster
+        with Cluster(nodes=0) as c:
+            theirs = query(THEIRS, ["uuid", "mig.mode.current"])
+            whole = [gpu for gpu in theirs if gpu["mig.mode.current"] != "Enabled"]
+            if not whole:
+                self.skipTest("every GPU here is in MIG mode")
+            shown = c.ok("scontrol", "show", "node")
+            self.assertRegex(shown, rf"gpu:\w+:{len(theirs)}|gres/gpu={len(theirs)}")
+            visible = c.ok("srun", "-Q", "--gpus=1", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES").strip()
+            self.assertEqual(len(visible.split(",")), 1)
+            try:
+                import torch
+            except ImportError:
+                self.skipTest("torch is not installed: whether CUDA sees one GPU was not tried")
+            if not torch.version.cuda:
+                self.skipTest("this torch has no CUDA: whether CUDA sees one GPU was not tried")
+            seen = c.ok("srun", "-Q", "--gpus=1", sys.executable, "-c", "import torch; print(torch.cuda.device_count())", timeout=120)
+            self.assertEqual(seen.strip(), "1")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
