@@ -21,8 +21,6 @@ std::string words(const std::vector<MachineFinding>& found) {
 TEST(HealthLooks, DisksHaveRoomAndAreThere) {
   const TempDir dir;
   MemoryErrors memory;
-  HealthPlaces places{
-      .disks = {dir.path()}, .mounts = {}, .full_percent = 100, .off = {}, .edac = dir.path(), .socket = {}};
   HealthPlaces places{.disks = {dir.path()},
                       .mounts = {},
                       .full_percent = 100,

@@ -621,8 +621,8 @@ bool Shim::feed(StepClient& client) const {
 // Does what is due and returns when to look again.
 std::int64_t Shim::act_on_timers(std::int64_t now_us) {
   if (now_us >= kill_at_us_) {
-    kill_all();
     signal_tasks(SIGKILL);
+    group_.thaw();  // what is frozen ends then, before it does anything else
     bury();
     kill_at_us_ = over_ ? kTimeNever : now_us + kLeftoverEveryUs;
   }

@@ -39,10 +39,8 @@ class Packages(unittest.TestCase):
         home = "/usr/lib/lockstep"
         for name, programs, files in (
                 ("controller", ["lockstepd"], ["/usr/lib/systemd/system/lockstepd.service", "/usr/share/lockstep/lockstepd.conf", "/usr/share/man/man8/lockstepd.8.gz"]),
-                ("agent", ["lockstep-agent", "lockstep-container", "lockstep-shim"],
+                ("agent", ["lockstep-agent", "lockstep-container", "lockstep-pmi", "lockstep-shim"],
                  ["/usr/lib/systemd/system/lockstep-agent.service", "/usr/lib/systemd/system/lockstep-jobs.service", home + "/lib/libnvidia-ml.so.1", "/usr/share/man/man8/lockstep-agent.8.gz"]),
-                ("agent", ["lockstep-agent", "lockstep-pmi", "lockstep-shim"],
-                 ["/usr/lib/systemd/system/lockstep-agent.service", home + "/lib/libnvidia-ml.so.1", "/usr/share/man/man8/lockstep-agent.8.gz"]),
                 ("client", ["lockstep"], ["/usr/share/man/man1/srun.1.gz", "/usr/share/doc/lockstep-client/administration.md", "/usr/share/doc/lockstep-client/copyright"])):
             inside = self.contents(name)
             self.assertEqual([path for path, what in inside.items() if what == program and path.startswith(home + "/bin/")],

@@ -1,6 +1,4 @@
 // lockstep-container: started by lockstep-shim in the place of a task's program, and after the last task, and by
-// lockstep-agent when a job has gone; see src/container/step_container.h. It has the user's rights and no others. Not
-// for people to run.
 // lockstep-agent while a user's jobs are there; see src/container/step_container.h. It has the user's rights and no
 // others. Not for people to run.
 #include <fcntl.h>
