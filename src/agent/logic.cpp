@@ -1026,11 +1026,6 @@ std::set<std::uint64_t> AgentLogic::jobs() const {
   return out;
 }
 
-bool AgentLogic::has(JobId job) const {
-  const auto first = inner_->held.lower_bound({job, 0});
-  return first != inner_->held.end() && first->first.first == job;
-}
-
 std::vector<JobId> AgentLogic::jobs_of(std::uint32_t uid) const {
   std::vector<JobId> jobs;
   for (const auto& [id, attempt] : inner_->held)
