@@ -234,6 +234,17 @@ void add_user(const Root& root, const BoxPlan& plan) {
     append("/etc/group", group, format("{}:x:{}:\n", user, gid));
 }
 
+// apt fetches as a user of its own, whom there is none of inside.
+void settle_apt(const Root& root, const BoxPlan& plan) {
+  constexpr const char* kFolder = "/etc/apt/apt.conf.d";
+  constexpr std::string_view kSetting = "APT::Sandbox::User \"root\";\n";
+  if (!plan.as_root || !root.has(kFolder))
+    return;
+  const OpenFile file = open_in_root(root.fd(), format("{}/99lockstep", kFolder),
+                                     O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0644);
+  [[maybe_unused]] const ssize_t size = file.valid() ? ::write(file.get(), kSetting.data(), kSetting.size()) : 0;
+}
+
 void run_hook(const CdiHook& hook, const std::string& state, std::vector<std::string>& notes) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -289,6 +300,7 @@ Result<void> mount_inside(const BoxPlan& plan, NodeTrees trees, std::vector<std:
   TRY(mount_kernel(root));
   TRY(mount_node(root, trees.tmp));
   add_user(root, plan);
+  settle_apt(root, plan);
   for (const auto& [outside, inside] : plan.devices.devices)
     if (auto done = root.bind(outside, inside, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC); !done.ok())
       notes.push_back(done.error().message);
