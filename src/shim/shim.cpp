@@ -903,6 +903,7 @@ void Shim::look_for_memory_kills() {
   grace_until_us_ = std::max(grace_until_us_, boot_clock_us() + kTellUs);
   if (const auto work = key(); work && !task_of(*work))
     tell(out_of_memory_words(*work, kills, killed_program_));
+  children_gone_ = false;  // who writes that line into a file is waited for
 }
 
 WorkUse Shim::use() const {
