@@ -135,8 +135,10 @@ if os.environ.get("SLURM_RESTART_COUNT", "0") == "0":
         for _ in range(5):
             job = self.c.wrap("echo here", "-o", "%j/out", user=USER)
             time.sleep(0.2)
-            os.mkdir(os.path.join(self.c.work, job))
-            os.chown(os.path.join(self.c.work, job), USER, USER)
+            made = os.path.join(self.c.work, "made")  # its owner's from the moment when it has its name
+            os.mkdir(made)
+            os.chown(made, USER, USER)
+            os.rename(made, os.path.join(self.c.work, job))
             self.assertEqual(self.c.wait(job), "COMPLETED")
             self.assertEqual(self.c.output(job, "{}/out"), "here\n")
 
