@@ -36,8 +36,8 @@ class BadInput(unittest.TestCase):
         script = self.c.script("#!/bin/bash\n#SBATCH --main-user=me\ntrue\n", "typo.sh")
         self.refused("sbatch", script, says="main-user", code=255)
 
-    def test_containers_are_refused_not_ignored(self):
-        self.refused("sbatch", "--container-image=ubuntu", "--wrap", "true", says="container-image")
+    def test_what_is_not_built_is_refused_not_ignored(self):
+        self.refused("srun", "--bcast=/tmp/x", "true", says="bcast")
 
     def test_impossible_request(self):
         err = self.refused("sbatch", "--gpus-per-node=16", "--wrap", "true", says="16")

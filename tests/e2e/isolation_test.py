@@ -11,11 +11,13 @@ from cluster import Cluster, eventually
 HOG = "python3 -c 'import sys, time; a = bytearray({} << 20); a[::4096] = b\"x\" * len(a[::4096]); print(\"held\", flush=True)'"
 
 
-def trees():
-    """Directories of control groups that clusters of this machine have made."""
+def trees(c):
+    """Directories of control groups that this cluster has made."""
+    with open(os.path.join(c.dir, "lockstep.id")) as f:
+        cluster = re.search("[0-9a-f]{32}", f.read()).group()
     found = []
     for root, names, _ in os.walk("/sys/fs/cgroup"):
-        found += [os.path.join(root, name) for name in names if name.startswith("lockstep-")]
+        found += [os.path.join(root, name) for name in names if name.startswith("lockstep-" + cluster)]
     return found
 
 
@@ -23,18 +25,19 @@ def trees():
 class Isolation(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.before = set(trees())
         cls.c = Cluster(nodes=2, gpus="0", cpus=8)
         cls.c.up()
-        if not set(trees()) - cls.before:
+        if not trees(cls.c):
             log = cls.c.ok("lockstep", "logs", "n1", "-n", "50")
             cls.c.down()
             raise unittest.SkipTest("this machine lets us make no control groups: " + log.strip().splitlines()[-1])
 
     @classmethod
     def tearDownClass(cls):
+        cls.c.down(delete=False)
+        left = trees(cls.c)
+        cls.c.up()
         cls.c.down()
-        left = set(trees()) - cls.before
         assert not left, f"groups are left behind: {left}"
 
     def account(self, job, *fields):
@@ -138,7 +141,7 @@ class Isolation(unittest.TestCase):
     def test_groups_go_with_their_job_also_when_the_shim_was_killed(self):
         job = self.c.wrap("sleep 1000", "-w", "n2")
         eventually(lambda: self.c.state(job) == "RUNNING")
-        group = eventually(lambda: [t for t in set(trees()) - self.before if os.path.isdir(f"{t}/{job}-1/batch")])
+        group = eventually(lambda: [t for t in trees(self.c) if os.path.isdir(f"{t}/{job}-1/batch")])
         pid = int(subprocess.run(["pgrep", "-f", f"lockstep-shim.*{job}-1-batch"], capture_output=True, text=True).stdout.split()[0])
         os.kill(pid, 9)
         eventually(lambda: self.c.state(job) != "RUNNING")

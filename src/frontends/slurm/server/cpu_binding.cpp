@@ -37,7 +37,7 @@ class Dealer {
     CoreSet out;
     std::uint32_t wanted = std::max(1u, place_.cores_per_task);
     if (std::all_of(left_.begin(), left_.end(), [](const auto& cores) { return cores.empty(); }))
-      left_ = full_;
+      left_ = full_, next_ = 0;
     if (place_.cyclic)
       next_ = whole_socket(wanted);
     for (std::size_t looked = 0; wanted > 0 && looked < left_.size(); ++looked) {
