@@ -49,7 +49,8 @@ Work (each is the Slurm command of the same meaning, with all of its options)
   efficiency how much of what it held a job has used  seff
   broadcast  copy a file to a job's nodes    sbcast
   shell      a shell within a job that runs
-  ssh        carry an SSH connection into a job (ssh-config prints how)
+  ssh        carry an SSH connection into a job
+  ssh-config print what ~/.ssh/config needs for that
   checkpoint tell that a job's present state is saved
   explain    why a job waits, and what would start it sooner
   whatif     when jobs would start with other nodes, limits, weights or jobs
