@@ -385,7 +385,7 @@ class Verbs(unittest.TestCase):
             yield verb, self.run_verb(verb, "--help").stdout
 
     def test_all_of_them(self):
-        verbs = re.findall(r"^  ([a-z]+) ", self.run_verb("help").stdout.partition("\nExamples")[0], re.M)
+        verbs = re.findall(r"^  ([a-z-]+) ", self.run_verb("help").stdout.partition("\nExamples")[0], re.M)
         self.assertIn("node", verbs)
         for verb in verbs:
             result = self.run_verb(verb, "--help")
