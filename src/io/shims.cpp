@@ -27,6 +27,7 @@
 #include "io/descriptor.h"
 #include "io/gpu_numbers.h"
 #include "io/shim_maker.h"
+#include "model/hook_part.h"
 #include "shim/nursery.h"
 #include "shim/orphans.h"
 #include "shim/process_tree.h"
@@ -202,11 +203,11 @@ TimerId RealShims::later(Duration delay, std::function<void()> task) {
   return *id;
 }
 
-// The groups that its tasks enter by themselves.
+// The groups that its tasks enter by themselves. Hooks are the node's: a job's limits are none of theirs.
 Result<void> RealShims::isolate(ShimStart& start) {
   if (!isolation_.processors)
     start.launch.cores_by_rank.clear();  // the numbers mean other processors, or none
-  if (!isolation_.groups)
+  if (!isolation_.groups || is_hook(start.key))
     return {};
   GroupLimits limits;
   limits.memory_mb = start.memory_mb;

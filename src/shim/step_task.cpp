@@ -148,13 +148,6 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
     plan.script = format("{}/{}", folder, kShimScriptFile);
     plan.script_fd = script_fd;
   }
-  if (!process.task_prologs.empty() || !process.task_epilogs.empty()) {
-    std::vector<std::string> task = std::move(plan.argv);
-    if (!plan.script.empty())
-      task.insert(task.begin(), plan.script);
-    plan.argv = words_around_task(process.task_prologs, process.task_epilogs, task);
-    plan.program = "/proc/self/exe";
-  }
   plan.work_dir = process.work_dir;
   plan.uid = process.uid;
   plan.gid = process.gid;
@@ -172,6 +165,14 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
     const int error = child_ends_[2] >= 0 ? child_ends_[2] : child_ends_[0];
     if (local_ == 0 && !process.container.save.empty() && (plan.terminal >= 0 || child_ends_[2] >= 0))
       kept_error_fd_ = ::fcntl(error, F_DUPFD_CLOEXEC, 0);
+  }
+  // Around a container, too: the programs are the node's.
+  if (!process.task_prologs.empty() || !process.task_epilogs.empty()) {
+    std::vector<std::string> task = std::move(plan.argv);
+    if (!plan.script.empty())
+      task.insert(task.begin(), plan.script);
+    plan.argv = words_around_task(process.task_prologs, process.task_epilogs, task);
+    plan.program = "/proc/self/exe";
   }
   if (step.pmi != Pmi::kNone)
     plan_ = std::make_unique<TaskPlan>(std::move(plan));

@@ -77,6 +77,14 @@ class Containers(unittest.TestCase):
         out = self.inside("-N1", "-n2", "--multi-prog", "programs")
         self.assertEqual(sorted(out.splitlines()), ["NAME=lockstep-test", "first 0"])
 
+    def test_programs_around_a_task_in_a_container(self):
+        program = os.path.join(self.c.work, "before")
+        with open(program, "w") as f:
+            f.write("#!/bin/sh\necho export SAID=before\n")
+        os.chmod(program, 0o755)
+        done = self.srun(f"--task-prolog={program}", "--task-epilog=/bin/true", "sh", "-c", "echo $SAID; exit 3", image=self.image)
+        self.assertEqual((done.stdout, done.returncode), ("before\n", 3), done.stderr)
+
     def test_image_that_is_not_there(self):
         for image, words in ((f"127.0.0.1:{PORT}#team/none", "manifest unknown"), ("/nowhere.sqsh", "/nowhere.sqsh: No such file"),
                              (f"127.0.0.1:{PORT}#team/app@sha256:{'0' * 64}", "manifest unknown"),

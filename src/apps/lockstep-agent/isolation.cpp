@@ -9,6 +9,7 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "io/local/process.h"
+#include "io/local/text_check.h"
 
 namespace lockstep {
 namespace {
@@ -58,8 +59,10 @@ Isolation make_isolation(const AgentFile& settings, const std::string& node) {
   const auto host = this_cgroup_host();
   if (!host.ok())
     return without(host.error().message);
-  const char* id = ::getenv(kClusterIdVariable);
-  auto groups = open_groups(*host, tree_name(id ? id : "", node), settings.cluster_dir.empty());
+  // Without a cluster's id its directory tells two agents of one machine apart: each ends what it finds in its tree.
+  const char* cluster = ::getenv(kClusterIdVariable);
+  const std::string id = cluster ? cluster : format("{:016x}", text_check(settings.state_dir));
+  auto groups = open_groups(*host, tree_name(id, node), settings.cluster_dir.empty());
   if (!groups.ok())
     return without(groups.error().message);
   out.groups = std::move(*groups);

@@ -73,12 +73,8 @@ std::string part_word(const WorkId& work) { return text_of(work).substr(job_word
 
 }  // namespace
 
-std::string tree_name(const std::string& cluster_id, const std::string& node) {
-  std::string name = "lockstep";
-  for (const std::string& part : {cluster_id, node})
-    if (!part.empty())
-      name += "-" + part;
-  return name;
+std::string tree_name(const std::string& owner, const std::string& node) {
+  return format("lockstep-{}{}{}", owner, node.empty() ? "" : "-", node);
 }
 
 Result<std::unique_ptr<Cgroups>> Cgroups::open(CgroupHost host, const std::string& name, const std::string& base) {

@@ -36,9 +36,9 @@ struct GroupUse {
   std::uint64_t oom_kills = 0;   // processes that were killed because the job was at its limit
 };
 
-// Of a node's tree. cluster_id: of the cluster that `lockstep up` made here (io/local/process.h); "" = the node joined
-// one. Without a node: how the names of all trees of that cluster begin.
-std::string tree_name(const std::string& cluster_id, const std::string& node = {});
+// Of a node's tree. owner: the id of the cluster that `lockstep up` made here (io/local/process.h), or what else tells
+// agents of one machine apart. Without a node: how the names of all trees of that owner begin.
+std::string tree_name(const std::string& owner, const std::string& node = {});
 
 class Cgroups {
  public:

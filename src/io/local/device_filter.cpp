@@ -11,7 +11,6 @@
 #include <bit>
 #include <cstring>
 
-#include "base/check.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -53,7 +52,6 @@ Result<DeviceNumber> device_number(const std::string& path) {
 }
 
 std::vector<std::uint64_t> device_program(const std::vector<DeviceNumber>& denied) {
-  CHECK(denied.size() <= kDeniedMost);
   std::vector<std::uint64_t> out = {
       load_word(kType, offsetof(bpf_cgroup_dev_ctx, access_type)),
       instruction(BPF_ALU64 | BPF_AND | BPF_K, kType, 0, 0, 0xffff),
@@ -73,6 +71,8 @@ std::vector<std::uint64_t> device_program(const std::vector<DeviceNumber>& denie
 }
 
 Result<void> deny_devices_v2(const std::string& group, const std::vector<DeviceNumber>& denied) {
+  if (denied.size() > kDeniedMost)
+    return invalid(format("{} devices are to be denied; {} is the most", denied.size(), kDeniedMost));
   const std::vector<std::uint64_t> program = device_program(denied);
   bpf_attr load;
   std::memset(&load, 0, sizeof load);

@@ -19,12 +19,12 @@ struct DeviceNumber {
 // Of a character device; kNotFound where there is none of that name.
 Result<DeviceNumber> device_number(const std::string& path);
 
-// The program of version 2: its instructions, for those who would read them. At most kDeniedMost devices.
-inline constexpr std::size_t kDeniedMost = 256;
+// The program of version 2: its instructions, for those who would read them.
 std::vector<std::uint64_t> device_program(const std::vector<DeviceNumber>& denied);
 
 // Attaches it to the group of version 2, beside those that are there: what any of them denies is denied. It stays for
-// as long as the group does.
+// as long as the group does. At most kDeniedMost devices, as a program has at most 4,096 instructions (bpf(2)).
+inline constexpr std::size_t kDeniedMost = 256;
 Result<void> deny_devices_v2(const std::string& group, const std::vector<DeviceNumber>& denied);
 
 }  // namespace lockstep

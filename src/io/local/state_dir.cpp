@@ -56,9 +56,10 @@ const Level kPkiLevel{{}, {"ca.", "controller.", "node."}, {}};
 const Level kLogLevel{{}, {"controller.log"}, {}};
 const Level kRunLevel{{"api.sock", "gpus"}, {}, {}};
 const Level kStateLevel{{"lock", "journal", "journal.tip", "lease"}, {}, {{"shims", nullptr}, {"hooks", nullptr}}};
-const Level kNodeLevel{{"agent.json", "init.pid", "agent.run", "boot_id", "gpus", "hostname", "ld.so.cache", "ld.so.conf"},
-                       {"log"},
-                       {{"pki", &kPkiLevel}, {"run", &kRunLevel}, {"state", &kStateLevel}}};
+const Level kNodeLevel{
+    {"agent.json", "init.pid", "agent.run", "boot_id", "gpus", "hostname", "ld.so.cache", "ld.so.conf"},
+    {"log"},
+    {{"pki", &kPkiLevel}, {"run", &kRunLevel}, {"state", &kStateLevel}}};
 const Level kNodesLevel{{}, {}, {{"*", &kNodeLevel}}};
 // "up.lock": older versions made it.
 const Level kTopLevel{{"hosts", "reserve", "lock", "api.sock", "up.lock"},

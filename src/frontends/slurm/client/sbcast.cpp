@@ -62,7 +62,7 @@ if [ -e "$to" ] && [ "$4" != force ]; then
   exit 17
 fi
 umask 077
-part=$to.lockstep-part.$$
+part=$(mktemp "$to.lockstep-part.XXXXXX") || exit 1
 trap 'rm -f "$part"' EXIT
 cat > "$part" && chmod "$2" "$part" && { [ -z "$3" ] || touch -d "@$3" "$part"; } && mv -f "$part" "$to"
 )sh";
