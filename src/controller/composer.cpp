@@ -131,7 +131,15 @@ struct Compose {
       const Grant& g = allocation.grants[seat.grant];
       out.cores = out.cores | g.cores;
       out.devices = out.devices | g.visible();
+      out.parts.insert(out.parts.end(), g.parts.begin(), g.parts.end());
       out.memory_mb += g.memory_mb;
+      out.scratch_mb = std::max(out.scratch_mb, job.spec->groups[g.group].tmp_disk_mb);
+    }
+    std::sort(out.parts.begin(), out.parts.end());
+    if (const User* user = tables.user(job.spec->user)) {
+      out.user_name = user->meta.name;
+      out.user_home = user->home;
+      out.user_shell = user->shell;
     }
     out.process = TRY(process(tables, job, job.spec->environment));
     const GroupSpec& group = job.spec->groups[allocation.grants[grant].group];

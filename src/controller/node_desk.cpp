@@ -767,8 +767,8 @@ void NodeDesk::receive(std::uint64_t link, FromAgent message, const ClusterState
     in.hello(link, conn, std::move(*hello), state);
   else if (auto* renew = std::get_if<Renew>(&message))
     in.renew(link, conn, std::move(*renew), state, now);
-  else
-    in.report(link, conn, std::move(std::get<Report>(message)), now);
+  else if (auto* report = std::get_if<Report>(&message))
+    in.report(link, conn, std::move(*report), now);
 }
 
 void NodeDesk::committed(const ClusterState& state, std::span<const Change> changes, std::span<const Action> actions,

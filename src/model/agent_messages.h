@@ -51,7 +51,10 @@ struct LaunchAttempt {  // StartAttempt with its details
   Duration fence_after, kill_wait;
   CoreSet cores;
   DeviceSet devices;
+  std::vector<DevicePart> parts;  // of devices that it shares with others; sorted
   std::int64_t memory_mb = 0;
+  std::int64_t scratch_mb = 0;  // of local disk that it asked for; 0 = no bound
+  std::string user_name, user_home, user_shell;  // of process.uid, for a node that does not know it
   bool has_script = false;
   std::string script;   // its text; the agent writes it to a file and runs it
   ProcessSpec process;  // of the script; uid, gid, groups of everything on this node
@@ -72,6 +75,7 @@ struct TaskProcesses {
   DeviceSet devices;
   std::int64_t memory_mb = 0;          // of this part; 0 = what the attempt has
   std::vector<CoreSet> cores_by_rank;  // of `cores`, where tasks are bound; as long as ranks, or empty
+  std::string memory_bind;             // as --mem-bind says; "" = memory comes from anywhere
   Pmi pmi = Pmi::kNone;
   std::vector<WorldNode> world;  // with pmi: all nodes of the step
   Duration kill_wait = seconds(30);
@@ -141,7 +145,28 @@ struct Report {
   std::int64_t made_boot_us = 0;  // agent's boot-time clock when it came to know
   Duration ago;                   // the same, as of the sending
 };
-using FromAgent = std::variant<Hello, Renew, Report>;
+
+// What a node measures, for people to look at: not numbered, not repeated, not logged.
+struct DeviceSample {
+  std::uint16_t device = 0;        // index on its node
+  std::uint32_t busy_percent = 0;  // of the time since the last sample in which a kernel ran
+  std::int64_t memory_mb = 0;      // that is taken
+  std::uint32_t watts = 0, celsius = 0;
+  friend bool operator==(const DeviceSample&, const DeviceSample&) = default;
+};
+struct WorkSample {  // of a part that runs, up to now
+  JobId job;
+  AttemptNo attempt = 0;
+  WorkPart part;
+  WorkUse use;
+};
+struct Telemetry {
+  std::uint32_t load_percent = 0;   // processes that ran or wanted to over the last minute; 100 is one
+  std::int64_t memory_free_mb = 0;  // of the machine
+  std::vector<DeviceSample> devices;
+  std::vector<WorkSample> work;
+};
+using FromAgent = std::variant<Hello, Renew, Report, Telemetry>;
 
 struct Welcome {
   std::uint32_t protocol = kProtocolMax;

@@ -214,6 +214,8 @@ constexpr void describe(V& v, const WorkUse*) {
   v("memory_peak_rank", &WorkUse::memory_peak_rank);
   v("least_cpu_us", &WorkUse::least_cpu, bounded::kSpan);
   v("least_cpu_rank", &WorkUse::least_cpu_rank);
+  v("gpu_us", &WorkUse::gpu, bounded::kSpan);
+  v("gpu_memory_peak", &WorkUse::gpu_memory_peak);
 }
 
 template <class V>

@@ -83,6 +83,7 @@ struct MessageText {
     return format("report {} of {}-{}: {}{}", m.number, m.job.value, m.attempt, std::visit(*this, m.body),
                   m.ago.us > 0 ? format(" ({} ago)", span_text(m.ago)) : "");
   }
+  std::string operator()(const Telemetry& m) const { return format("telemetry of {} parts", m.work.size()); }
 
   // The controller's.
   std::string operator()(const Welcome& m) const { return "welcome renew-every=" + span_text(m.renew_every); }

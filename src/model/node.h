@@ -31,6 +31,7 @@ struct Node {
   std::string version;  // of the agent
   std::uint32_t sockets = 1, cores = 1, threads_per_core = 1;
   std::int64_t memory_mb = 0, tmp_disk_mb = 0;
+  std::vector<CoreSet> numa;  // the cores of each NUMA node; empty: not known
   std::vector<Device> devices;
   std::vector<Counted> counted;  // sorted by name
   std::vector<std::string> features;

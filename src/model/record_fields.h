@@ -155,6 +155,7 @@ constexpr void describe(V& v, const Node*) {
   v("threads_per_core", &Node::threads_per_core, bounded::Between{0, CoreSet::kCapacity});
   v.always("memory_mb", &Node::memory_mb, bounded::kMegabytes);
   v("tmp_disk_mb", &Node::tmp_disk_mb, bounded::kMegabytes);
+  v("numa", &Node::numa, bounded::Items{CoreSet::kCapacity});
   v("devices", &Node::devices, bounded::Items{DeviceSet::kCapacity});
   v("counted", &Node::counted, bounded::Items{kAsksMax});
   v("features", &Node::features, bounded::kNames);

@@ -7,16 +7,17 @@
 namespace lockstep {
 
 std::string text_of(const WorkUse& use) {
-  return format("{} {} {} {} {} {} {} {} {} {}", use.user.us, use.system.us, use.read_bytes, use.written_bytes,
-                use.tasks, use.memory_peak, use.memory_sum, use.memory_peak_rank, use.least_cpu.us, use.least_cpu_rank);
+  return format("{} {} {} {} {} {} {} {} {} {} {} {}", use.user.us, use.system.us, use.read_bytes, use.written_bytes,
+                use.tasks, use.memory_peak, use.memory_sum, use.memory_peak_rank, use.least_cpu.us, use.least_cpu_rank,
+                use.gpu.us, use.gpu_memory_peak);
 }
 
 std::optional<WorkUse> parse_work_use(std::string_view text) {
   const auto words = split_words(text);
-  std::array<std::int64_t, 10> numbers{};
-  if (words.size() != numbers.size())
+  std::array<std::int64_t, 12> numbers{};
+  if (words.size() != 10 && words.size() != numbers.size())
     return std::nullopt;
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
     const auto number = parse_int(words[i]);
     const bool is_count = i == 4 || i == 7 || i == 9;
     if (!number || *number < 0 || (is_count && *number > UINT32_MAX))
@@ -34,6 +35,8 @@ std::optional<WorkUse> parse_work_use(std::string_view text) {
   use.memory_peak_rank = static_cast<std::uint32_t>(numbers[7]);
   use.least_cpu.us = numbers[8];
   use.least_cpu_rank = static_cast<std::uint32_t>(numbers[9]);
+  use.gpu.us = numbers[10];
+  use.gpu_memory_peak = numbers[11];
   return use;
 }
 

@@ -1,6 +1,7 @@
 // What the processes of a script or a step have used: as the kernel counted it for those that were waited for.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,6 +19,8 @@ struct WorkUse {
   std::uint32_t memory_peak_rank = 0;
   Duration least_cpu;  // of the task that computed least
   std::uint32_t least_cpu_rank = 0;
+  Duration gpu;                      // time in which a kernel ran, over all its GPUs
+  std::int64_t gpu_memory_peak = 0;  // bytes: the most that it held of one GPU
   friend bool operator==(const WorkUse&, const WorkUse&) = default;
 
   void add(const WorkUse& other) {
@@ -37,11 +40,14 @@ struct WorkUse {
     written_bytes += other.written_bytes;
     tasks += other.tasks;
     memory_sum += other.memory_sum;
+    gpu = gpu + other.gpu;
+    gpu_memory_peak = std::max(gpu_memory_peak, other.gpu_memory_peak);
   }
 };
 
-// Ten numbers in this order, the times in microseconds: user, system, bytes read, bytes written, tasks, memory of the
-// task that held most, of all tasks, rank of that one, least CPU time of a task, rank of that one.
+// Twelve numbers in this order, the times in microseconds: user, system, bytes read, bytes written, tasks, memory of the
+// task that held most, of all tasks, rank of that one, least CPU time of a task, rank of that one, GPU time, GPU memory.
+// Older texts lack the last two.
 std::string text_of(const WorkUse& use);
 std::optional<WorkUse> parse_work_use(std::string_view text);
 

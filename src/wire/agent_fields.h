@@ -128,6 +128,31 @@ constexpr void describe(V& v, const Report*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const DeviceSample*) {
+  v.always("device", &DeviceSample::device, Between{0, DeviceSet::kCapacity - 1});
+  v("busy_percent", &DeviceSample::busy_percent, Between{0, 100});
+  v("memory_mb", &DeviceSample::memory_mb, kMegabytes);
+  v("watts", &DeviceSample::watts);
+  v("celsius", &DeviceSample::celsius);
+}
+
+template <class V>
+constexpr void describe(V& v, const WorkSample*) {
+  v.always("job", &WorkSample::job);
+  v.always("attempt", &WorkSample::attempt);
+  v("part", &WorkSample::part);
+  v("use", &WorkSample::use);
+}
+
+template <class V>
+constexpr void describe(V& v, const Telemetry*) {
+  v("load_percent", &Telemetry::load_percent);
+  v("memory_free_mb", &Telemetry::memory_free_mb, kMegabytes);
+  v("devices", &Telemetry::devices, Items{DeviceSet::kCapacity});
+  v("work", &Telemetry::work, Items{kHeldWorkMax});
+}
+
+template <class V>
 constexpr void describe(V& v, const Welcome*) {
   v.always("protocol", &Welcome::protocol);
   v.always("node", &Welcome::node);
@@ -195,7 +220,12 @@ constexpr void describe(V& v, const LaunchAttempt*) {
   v("kill_wait_us", &LaunchAttempt::kill_wait, kSpan);
   v("cores", &LaunchAttempt::cores);
   v("devices", &LaunchAttempt::devices);
+  v("parts", &LaunchAttempt::parts, Items{kPartsPerNodeMax});
   v("memory_mb", &LaunchAttempt::memory_mb, kMegabytes);
+  v("scratch_mb", &LaunchAttempt::scratch_mb, kMegabytes);
+  v("user_name", &LaunchAttempt::user_name);
+  v("user_home", &LaunchAttempt::user_home);
+  v("user_shell", &LaunchAttempt::user_shell);
   v("has_script", &LaunchAttempt::has_script);
   v("script", &LaunchAttempt::script);
   v("process", &LaunchAttempt::process);
@@ -216,6 +246,7 @@ constexpr void describe(V& v, const TaskProcesses*) {
   v("devices", &TaskProcesses::devices);
   v("memory_mb", &TaskProcesses::memory_mb, kMegabytes);
   v("cores_by_rank", &TaskProcesses::cores_by_rank);
+  v("memory_bind", &TaskProcesses::memory_bind);
   v("pmi", &TaskProcesses::pmi);
   v("world", &TaskProcesses::world);
   v("kill_wait_us", &TaskProcesses::kill_wait, kSpan);

@@ -103,7 +103,7 @@ constexpr std::string_view kErrcs[] = {"invalid",   "impossible", "not_found", "
                                        "exhausted", "timeout",    "io",        "corrupt",  "unsupported", "internal"};
 static_assert(names_all(kErrcs, Errc::kInternal));
 
-constexpr std::string_view kFromAgent[] = {"hello", "renew", "report"};
+constexpr std::string_view kFromAgent[] = {"hello", "renew", "report", "telemetry"};
 static_assert(std::size(kFromAgent) == std::variant_size_v<FromAgent>);
 
 constexpr std::string_view kToAgent[] = {"welcome",        "refused",     "renew_ack",   "report_ack",

@@ -142,7 +142,23 @@ root
                       "complete -p sbatch' | grep -q _lockstep; test -s /usr/share/fish/vendor_completions.d/sbatch.fish; "
                       "head -n 1 /usr/share/zsh/vendor-completions/_lockstep_commands | grep -q '#compdef.*sbatch'")
 
-    def test_3_an_upgrade_ends_no_job(self):
+    def test_3_jobs_have_control_groups_in_a_unit_of_their_own(self):
+        tree = "/sys/fs/cgroup/system.slice/lockstep-jobs.service"
+        job = self.ann("sbatch --parsable --mem=60M -o groups.txt --wrap 'cat /proc/self/cgroup; sleep 1000'").strip()
+        self.first.until("cat /home/ann/groups.txt 2> /dev/null | wc -l", "1")
+        self.assertRegex(self.ann("cat groups.txt"), r"^0::/system\.slice/lockstep-jobs\.service/\S*\b" + job)
+        self.assertEqual(self.first.ok(f"find {tree} -name memory.max | xargs cat | grep -cx {60 << 20}").strip(), "1")
+        # The kernel ends what takes more, the innocent job beside it goes on.
+        self.ann("sbatch --parsable --mem=60M -o hog.txt --wrap 'head -c 200M /dev/zero | tail'")
+        hog = int(job) + 1
+        self.first.until(f"sacct -n -X -P -j {hog} -o state", "OUT_OF_MEMORY", user=USER)
+        self.first.until(f"squeue -h -j {job} -o %T", "RUNNING", user=USER)
+        self.ann(f"scontrol suspend {job} 2> /dev/null || true")
+        self.first.ok(f"scontrol suspend {job}; scancel {job}")
+        self.first.until("sinfo -h -o %t", "idle")
+        self.first.until(f"find {tree} -mindepth 2 -name '*{job}*' | wc -l", "0")
+
+    def test_3_of_upgrades_no_job_ends(self):
         before = self.main_pid("lockstepd")
         job = self.ann("sbatch --parsable -o upgrade.txt --wrap 'echo $$; sleep 1000; echo done'").strip()
         self.first.until(f"squeue -h -j {job} -o %T", "RUNNING", user=USER)
