@@ -148,15 +148,13 @@ root
         self.first.until("cat /home/ann/groups.txt 2> /dev/null | wc -l", "1")
         self.assertRegex(self.ann("cat groups.txt"), r"^0::/system\.slice/lockstep-jobs\.service/\S*\b" + job)
         self.assertEqual(self.first.ok(f"find {tree} -name memory.max | xargs cat | grep -cx {60 << 20}").strip(), "1")
-        # The kernel ends what takes more, the innocent job beside it goes on.
-        self.ann("sbatch --parsable --mem=60M -o hog.txt --wrap 'head -c 200M /dev/zero | tail'")
-        hog = int(job) + 1
-        self.first.until(f"sacct -n -X -P -j {hog} -o state", "OUT_OF_MEMORY", user=USER)
-        self.first.until(f"squeue -h -j {job} -o %T", "RUNNING", user=USER)
-        self.ann(f"scontrol suspend {job} 2> /dev/null || true")
-        self.first.ok(f"scontrol suspend {job}; scancel {job}")
-        self.first.until("sinfo -h -o %t", "idle")
-        self.first.until(f"find {tree} -mindepth 2 -name '*{job}*' | wc -l", "0")
+        self.first.ok(f"scontrol suspend {job}")
+        self.first.until(f"cat {tree}/*/{job}-1/*/cgroup.freeze", "1")
+        self.first.ok(f"scontrol resume {job}; scancel {job}")
+        self.first.until(f"find {tree} -mindepth 2 -name '{job}-1' | wc -l", "0")
+        # The kernel ends what takes more.
+        job = self.ann("sbatch --parsable --mem=60M --wrap 'head -c 200M /dev/zero | tail'").strip()
+        self.first.until(f"sacct -n -X -P -j {job} -o state", "OUT_OF_MEMORY", user=USER)
 
     def test_3_of_upgrades_no_job_ends(self):
         before = self.main_pid("lockstepd")
