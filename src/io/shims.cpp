@@ -21,6 +21,7 @@
 #include <set>
 #include <vector>
 
+#include "base/interval_set.h"
 #include "base/log_line.h"
 #include "base/plain_file.h"
 #include "base/text.h"
@@ -221,6 +222,8 @@ Result<void> RealShims::isolate(ShimStart& start) {
     renumber_gpus(start.launch.process.env, start.gpus);
     for (auto& env : start.launch.env_by_rank) renumber_gpus(env, start.gpus);
   }
+  if (const auto cores = IntervalSet::parse(start.cores))
+    limits.cores = static_cast<std::uint32_t>(cores->size());
   if (isolation_.processors)
     limits.cpus = start.cores;
   start.enter = TRY(isolation_.groups->make(start.key, limits));

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,9 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
+// A group that says nothing weighs 100 of 10,000 under version 2, and has 1024 shares under version 1.
+constexpr std::uint32_t kWeightPerCore = 10, kWeightMax = 10'000, kSharesPerCore = 512;
+constexpr int kSharesOfProcess = 1024;
 constexpr int kKillRounds = 5;  // a process that forks faster than we read is in the next round
 
 Result<void> put(const std::string& path, std::string_view text) {
@@ -83,16 +87,19 @@ Result<std::unique_ptr<Cgroups>> Cgroups::open(CgroupHost host, const std::strin
   std::unique_ptr<Cgroups> out(new Cgroups(std::move(host), name));
   for (const std::string& root : out->roots()) {
     const std::string tree = root + "/" + name;
-    if (out->host_.version == CgroupVersion::kV2)
-      TRY(put(root + "/cgroup.subtree_control", "+memory +pids"));
     TRY(make_dir(tree));
     if (out->host_.version == CgroupVersion::kV2) {
-      const bool cpusets = (" " + get(root + "/cgroup.controllers") + " ").find(" cpuset ") != std::string::npos;
-      if (cpusets)
-        TRY(put(root + "/cgroup.subtree_control", "+cpuset"));
-      TRY(put(tree + "/cgroup.subtree_control", cpusets ? "+memory +pids +cpuset" : "+memory +pids"));
-    } else if (out->host_.has("cpuset") && root == out->host_.dir("cpuset")) {
-      TRY(inherit_cpuset(tree, root, {}));
+      TRY(put(root + "/cgroup.subtree_control", "+memory +pids"));
+      TRY(put(tree + "/cgroup.subtree_control", "+memory +pids"));
+      for (const char* wanted : {"+cpuset", "+cpu", "+io"})  // where the host has them
+        if (put(root + "/cgroup.subtree_control", wanted))
+          (void)put(tree + "/cgroup.subtree_control", wanted);
+    } else {
+      if (out->host_.has("cpuset") && root == out->host_.dir("cpuset"))
+        TRY(inherit_cpuset(tree, root, {}));
+      // All jobs together are no single process, which the tree would count for beside those that are in no group.
+      if (out->host_.has("cpu") && root == out->host_.dir("cpu"))
+        (void)put(tree + "/cpu.shares", format("{}", kSharesOfProcess * ::get_nprocs()));
     }
   }
   return out;
@@ -101,7 +108,7 @@ Result<std::unique_ptr<Cgroups>> Cgroups::open(CgroupHost host, const std::strin
 std::vector<std::string> Cgroups::roots() const {
   std::vector<std::string> out;
   for (const auto& [controller, dir] : host_.own)
-    if (controller != "cpu" && std::find(out.begin(), out.end(), dir) == out.end())
+    if (std::find(out.begin(), out.end(), dir) == out.end())
       out.push_back(dir);
   return out;
 }
@@ -126,11 +133,28 @@ Result<void> Cgroups::limit_memory(const std::string& group, std::int64_t megaby
   return {};
 }
 
+// Siblings get processors and disks by their weights while they compete for them. A kernel without a file for it shares
+// equally, which is no reason to refuse the job.
+void Cgroups::weigh(const WorkId& work, std::uint32_t cores) {
+  if (cores == 0)
+    return;
+  if (host_.version == CgroupVersion::kV2) {
+    const std::string job = job_dir(host_.dir("memory"), work);
+    const std::string weight = format("{}", std::min(cores * kWeightPerCore, kWeightMax));
+    for (const char* file : {"/cpu.weight", "/io.weight"})
+      if (::access((job + file).c_str(), W_OK) == 0)
+        (void)put(job + file, weight);
+  } else if (host_.has("cpu")) {
+    (void)put(job_dir(host_.dir("cpu"), work) + "/cpu.shares", format("{}", cores * kSharesPerCore));
+  }
+}
+
 Result<void> Cgroups::limit(const WorkId& work, const GroupLimits& limits) {
   TRY(limit_memory(job_dir(host_.dir("memory"), work), limits.memory_mb));
   TRY(limit_memory(part_dir(host_.dir("memory"), work), limits.part_memory_mb));
   if (limits.processes > 0 && host_.has("pids"))
     TRY(put(job_dir(host_.dir("pids"), work) + "/pids.max", format("{}", limits.processes)));
+  weigh(work, limits.cores);
   return {};
 }
 

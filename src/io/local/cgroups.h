@@ -26,6 +26,7 @@ struct GroupLimits {
   std::int64_t memory_mb = 0;                // with swap; 0 = none
   std::uint32_t processes = 0;               // and threads; 0 = none
   std::string cpus;                          // as in cpuset.cpus: "0-3,8"; "" = all that the node has
+  std::uint32_t cores = 0;                   // its weight where jobs compete for processors and disks; 0 = as any other
   std::int64_t part_memory_mb = 0;           // of the part alone; 0 = what the job has
   std::vector<DeviceNumber> denied_devices;  // that the part may not open
 };
@@ -82,6 +83,7 @@ class Cgroups {
   std::string job_dir(const std::string& root, const WorkId& work) const;
   std::string part_dir(const std::string& root, const WorkId& work) const;
   Result<void> limit(const WorkId& work, const GroupLimits& limits);
+  void weigh(const WorkId& work, std::uint32_t cores);
   Result<void> limit_memory(const std::string& group, std::int64_t megabytes);
   std::vector<std::string> roots() const;  // different directories that hold the tree
 

@@ -92,6 +92,26 @@ class CgroupsTest : public ::testing::Test {
   std::string base_;
 };
 
+TEST_F(CgroupsTest, AJobOfMoreCoresWeighsMore) {
+  const auto weight_of = [this](const WorkId& work, std::uint32_t cores) {
+    const auto files = groups_->make(work, {.cores = cores});
+    EXPECT_TRUE(files.ok());
+    for (const std::string& file : files.ok() ? *files : std::vector<std::string>{}) {
+      const std::string job = file.substr(0, file.rfind('/', file.rfind('/') - 1));
+      for (const char* name : {"/cpu.weight", "/cpu.shares"}) {
+        std::int64_t weight = 0;
+        if (std::ifstream(job + name) >> weight)
+          return weight;
+      }
+    }
+    return std::int64_t{0};
+  };
+  const std::int64_t one = weight_of(kScript, 1);
+  if (one == 0)
+    GTEST_SKIP() << "this host does not weigh control groups";
+  EXPECT_EQ(weight_of(kOther, 4), 4 * one);
+}
+
 TEST_F(CgroupsTest, AJobHasNoMoreMemoryThanItsLimitAndItsEndSaysSo) {
   const auto script = made(kScript, {.memory_mb = 64, .processes = 0, .cpus = {}}), step = made(kStep);
   EXPECT_EQ(end_of(start_in(script, [] { return use_memory(16 << 20); })), 0);
