@@ -122,6 +122,13 @@ class Worlds(Mpi):
             self.assertEqual(done.returncode, 3)
             self.assertNotIn("MPI_Init", done.stderr)
 
+    def test_ranks_without_a_processor_each_give_it_up_while_they_wait(self):
+        here = len(os.sched_getaffinity(0))
+        for ranks, told in ((1, "no"), (here + 1, "1")):
+            said = self.cluster.run("srun", "--mpi=pmix", "-N1", f"-n{ranks}", "--overcommit", "sh", "-c",
+                                    "echo ${OMPI_MCA_mpi_oversubscribe:-no}")
+            self.assertEqual(said.stdout.splitlines(), [told] * ranks, said.stderr)
+
     def test_a_job_of_another_user(self):
         for name in self.both():
             self.check_world(self.srun(name, "-N2", "-n4", user=ANN), 2, 2)

@@ -1,6 +1,7 @@
 #include "pmi/server/pmix_backend.h"
 
 #include <ftw.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -160,6 +161,14 @@ pmix_proc_t PmixBackend::proc(std::uint32_t rank) const {
   return out;
 }
 
+// Open MPI's ranks wait for each other without sleeping. Where they have no processor each, they must give it up
+// meanwhile; mpirun tells them by the same variable. 64 ranks on two processors: 3.2 s instead of 7.4.
+constexpr const char* kOversubscribed = "OMPI_MCA_mpi_oversubscribe=1";
+std::size_t processors() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::size_t>(CPU_COUNT(&set)) : SIZE_MAX;
+}
+
 // What an outer world told the step's client is not of this one.
 void forget_outer_world() {
   std::vector<std::string> names;
@@ -276,6 +285,8 @@ Result<PmiVariables> PmixBackend::begin() {
     return failed("the step could not be described", status);
   PmiVariables variables;
   variables.common = {"SLURM_PMIX_MAPPING_SERV=" + process_mapping(world_, kMappingMax)};
+  if (world_.here().ranks.size() > processors())
+    variables.common.emplace_back(kOversubscribed);
   for (const auto rank : world_.here().ranks) variables.by_local.push_back(TRY(variables_of(rank)));
   return variables;
 }
