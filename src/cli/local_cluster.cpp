@@ -146,6 +146,8 @@ NodeInit node_init(const ClusterDir& dir, const ClusterConf& conf, const std::st
   init.hosts_file = dir.file("hosts");
   init.agent = program_dir() + "/lockstep-agent";
   init.cluster_id = dir.id;
+  if (const auto pid_max = read_plain("/proc/sys/kernel/pid_max", Links::kRefused))
+    init.pid_max = trim(*pid_max);
   if (conf.nodes > 0) {
     init.address = conf.network.node_address(index);
     init.gateway = conf.network.host_address();

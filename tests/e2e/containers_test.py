@@ -377,6 +377,22 @@ class Containers(unittest.TestCase):
         done = self.c.run("srun", "-w", "n1", "sh", "-c", f"ls {self.c.dir}/nodes/n1/state/containers/{ANN}", user=BOB)
         self.assertIn("Permission denied", done.stderr)
 
+    def test_what_cleans_up_is_no_process_of_the_users_to_take_over(self):
+        home = os.path.join(self.c.work, "swept")
+        os.makedirs(home + "/jobs/1")
+        for n in range(20000):
+            os.mkdir(f"{home}/jobs/1/{n}")
+        subprocess.run(["chown", "-R", str(ANN), home], check=True)
+        program = os.path.join(os.path.dirname(os.path.realpath(shutil.which("lockstep", path=self.c.env["PATH"]))), "lockstep-container")
+        process = subprocess.Popen([program, "sweep", home], user=ANN, group=ANN, extra_groups=[])
+        try:
+            # The kernel gives to root what may not be traced.
+            self.assertEqual(os.stat(f"/proc/{process.pid}/mem").st_uid, 0)
+            self.assertIsNone(process.poll())
+        finally:
+            self.assertEqual(process.wait(), 0)
+        self.assertEqual(os.listdir(home + "/jobs"), [])
+
     def test_another_user_cannot_join(self):
         job = self.c.sbatch(self.c.script(f"#!/bin/sh\n#SBATCH -N1 -w n1 -o join.out\nsrun --container-image={self.image} sh -c 'echo up; sleep 60'\n",
                                           "join.sh"), user=ANN)

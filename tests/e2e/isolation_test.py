@@ -56,6 +56,25 @@ class Isolation(unittest.TestCase):
         self.assertIn("python3", said)
         self.assertNotIn("held", said)
 
+    def test_processes_leave_room_for_the_others(self):
+        bounds = [os.path.join(tree, "pids.max") for tree in trees(self.c)]
+        bounds = [path for path in bounds if os.path.exists(path)]
+        if not bounds:
+            self.skipTest("this machine does not bound processes")
+        with open("/proc/sys/kernel/pid_max") as f:
+            machine = int(f.read())
+        self.assertEqual(int(self.c.ok("srun", "-w", "n1", "cat", "/proc/sys/kernel/pid_max")), machine)
+        for path in bounds:
+            with open(path) as f:
+                self.assertLessEqual(int(f.read()), machine * 3 // 4)
+
+    def test_a_user_cannot_fill_what_the_agent_writes_to(self):
+        said = self.c.run("srun", "-w", "n1", "dd", "if=/dev/zero", "of=/run/lock/much", "bs=1M", "count=64", user=2001)
+        self.assertIn("No space left on device", said.stderr)
+        agent = self.c.node("n1")["agent_pid"]
+        room = os.statvfs(f"/proc/{agent}/root/run/lockstep-agent")
+        self.assertGreater(room.f_bavail, room.f_blocks // 2)
+
     def test_a_step_out_of_memory_says_so(self):
         job = self.c.script("#!/bin/sh\n"
                             f"srun -n1 {HOG.format(200)}\n"

@@ -16,7 +16,7 @@ namespace {
 
 // The unit that holds the groups of an installed node (docs/decisions/0011-control-groups.md).
 constexpr std::string_view kJobsUnit = "system.slice/lockstep-jobs.service";
-constexpr std::uint32_t kProcessesLeast = 256;
+constexpr std::uint32_t kProcessesLeast = 256, kProcessesMost = 1 << 22;  // the kernel counts no more
 
 std::uint64_t number_or_none(const std::string& path) {
   const auto text = read_plain(path, Links::kFollowed);
@@ -24,13 +24,13 @@ std::uint64_t number_or_none(const std::string& path) {
 }
 
 // A quarter of what the machine, or the group that we are in, may hold: whoever forks without end leaves room for the
-// others and for us.
+// others, and all jobs together for us.
 std::uint32_t processes_of_a_job(const CgroupHost& host) {
   std::uint64_t all =
       std::min(number_or_none("/proc/sys/kernel/threads-max"), number_or_none("/proc/sys/kernel/pid_max"));
   if (host.has("pids"))
     all = std::min(all, number_or_none(host.dir("pids") + "/pids.max"));
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(all / 4, kProcessesLeast, UINT32_MAX));
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(all / 4, kProcessesLeast, kProcessesMost));
 }
 
 // Below the delegated unit, else below our own group. Version 2 wants groups or processes in one place: where ours
@@ -67,6 +67,8 @@ Isolation make_isolation(const AgentFile& settings, const std::string& node) {
     return without(groups.error().message);
   out.groups = std::move(*groups);
   out.processes = processes_of_a_job(*host);
+  if (const auto limited = out.groups->limit_all(3 * out.processes); !limited.ok())
+    return without(limited.error().message);
   out.processors = settings.cluster_dir.empty() && settings.cpus == 0;
   return out;
 }

@@ -2,6 +2,7 @@
 // lockstep-agent while a user's jobs are there; see src/container/step_container.h. It has the user's rights and no
 // others. Not for people to run.
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -28,10 +29,13 @@ int main(int argc, char** argv) {
     std::puts("lockstep-container " LOCKSTEP_VERSION);
     return 0;
   }
-  const bool enters = argc > 1 && std::strcmp(argv[1], "enter") == 0;
-  const bool finishes = argc > 1 && std::strcmp(argv[1], "finish") == 0;
+  // Nobody but root may read this program, so that a user cannot take over those of its processes that are in no job's
+  // control groups. Those of a job's own belong to him.
   if (argc >= 3 && std::strcmp(argv[1], "sweep") == 0)
     return sweep_containers(argv[2], {argv + 3, argv + argc});
+  ::prctl(PR_SET_DUMPABLE, 1);
+  const bool enters = argc > 1 && std::strcmp(argv[1], "enter") == 0;
+  const bool finishes = argc > 1 && std::strcmp(argv[1], "finish") == 0;
   if (!enters && !finishes) {
     std::fputs(kHelp, stderr);
     return 2;

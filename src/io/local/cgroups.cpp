@@ -133,6 +133,11 @@ Result<void> Cgroups::limit_memory(const std::string& group, std::int64_t megaby
   return {};
 }
 
+Result<void> Cgroups::limit_all(std::uint32_t processes) {
+  return host_.has("pids") ? put(format("{}/{}/pids.max", host_.dir("pids"), name_), format("{}", processes))
+                           : Result<void>();
+}
+
 // Siblings get processors and disks by their weights while they compete for them. A kernel without a file for it shares
 // equally, which is no reason to refuse the job.
 void Cgroups::weigh(const WorkId& work, std::uint32_t cores) {

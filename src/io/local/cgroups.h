@@ -47,6 +47,9 @@ class Cgroups {
   // there where processes lie in it: version 2 wants groups or processes, not both.
   static Result<std::unique_ptr<Cgroups>> open(CgroupHost host, const std::string& name, const std::string& base = {});
 
+  // Of all jobs together.
+  Result<void> limit_all(std::uint32_t processes);
+
   // Makes the part's group and its job's, if they are not there, and gives the job the limits that are named: a limit
   // of none leaves what there is, also that of an agent that ended in the middle. To each file that is returned a
   // process writes "0" to be in the group.

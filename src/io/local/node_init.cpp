@@ -41,11 +41,21 @@ Result<void> mount_or_error(const char* source, const char* target, const char* 
   return {};
 }
 
+// A new PID namespace claims to have room for more processes than the machine, which goes on counting (kernel/pid.c
+// since 6.14). Older kernels have one number for all.
+void tell_pid_max(const std::string& number) {
+  const int fd = open("/proc/sys/kernel/pid_max", O_WRONLY | O_CLOEXEC);
+  [[maybe_unused]] const ssize_t size = fd < 0 || number.empty() ? 0 : write(fd, number.data(), number.size());
+  if (fd >= 0)
+    close(fd);
+}
+
 Result<void> set_up_virtual(const NodeInit& init) {
   if (sethostname(init.name.c_str(), init.name.size()) != 0)
     return os_error("sethostname");
   TRY(mount_or_error("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr));
   TRY(mount_or_error("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr));
+  tell_pid_max(init.pid_max);
   TRY(mount_or_error(init.hosts_file.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr));
   const std::string hostname_file = init.dir + "/hostname";
   TRY(write_file(hostname_file, init.name + "\n", 0644));
@@ -54,7 +64,9 @@ Result<void> set_up_virtual(const NodeInit& init) {
   // A machine has its own /run and shared memory; everything else is the cluster's shared file system.
   TRY(mount_or_error("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1g"));
   TRY(make_dirs("/run/lockstep"));
-  TRY(make_dirs("/run/lock", 01777));
+  TRY(make_dirs("/run/lock"));
+  // Everybody may write there, and must not fill what the agent needs.
+  TRY(mount_or_error("tmpfs", "/run/lock", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=1777,size=5m"));
   TRY(mount_or_error((init.dir + "/run").c_str(), "/run/lockstep", nullptr, MS_BIND, nullptr));
   if (access("/dev/shm", F_OK) == 0)
     TRY(mount_or_error("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777"));
@@ -281,13 +293,13 @@ Result<void> end_plain_node(const std::string& node_dir) {
 
 std::vector<std::string> node_init_arguments(const NodeInit& init) {
   return {"node-init",  init.name,  init.dir,         init.hosts_file, init.address, std::to_string(init.prefix),
-          init.gateway, init.agent, init.library_path};
+          init.gateway, init.agent, init.library_path, init.pid_max};
 }
 
 Result<NodeInit> parse_node_init(const std::vector<std::string>& words) {
-  if (words.size() != 9)
+  if (words.size() != 10)
     return invalid("node-init is started by lockstep up, not by hand");
-  NodeInit init{words[1], words[2], words[3], words[4], 16, words[6], words[7], words[8]};
+  NodeInit init{words[1], words[2], words[3], words[4], 16, words[6], words[7], words[8], {}, words[9]};
   const auto prefix = parse_uint(words[5]);
   if (!prefix || *prefix > 32)
     return invalid("node-init: bad prefix length");

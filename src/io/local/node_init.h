@@ -20,6 +20,7 @@ struct NodeInit {
   std::string agent;         // path of lockstep-agent
   std::string library_path;  // LD_LIBRARY_PATH of the agent: where the stand-in NVML is; "" = none
   std::string cluster_id;    // told to the process, by which it is known later; not among the arguments
+  std::string pid_max;       // of this machine (/proc/sys/kernel/pid_max); "" = not known
 };
 
 // Files of a node's folder: the node's first process; how its agent fares (restarts.h).
