@@ -67,6 +67,8 @@ struct AgentLogic::Inner {
   Instant event_at;       // when it happened what is being reported; 0 = now
 
   bool connected = false, welcome = false;
+  bool hello_waits = false;   // for its answer
+  bool facts_untold = false;  // they have changed since the hello that is not answered yet
   Instant hello_sent, next_renewal;
   std::deque<std::int64_t> renewals;  // sent on this connection
 
@@ -483,13 +485,21 @@ struct AgentLogic::Inner {
 
   // --- the controller's words ---
 
+  void say_hello() {
+    hello_sent = now;
+    hello_waits = true;
+    messages.push_back(Hello{kProtocolMin, kProtocolMax, facts, holdings(), settings.peer_port, highest_job});
+  }
   void hear(const Welcome& m) {
     if (!connected)
       return;
     welcome = true;
+    hello_waits = false;
     if (m.renew_every.us > 0)
       settings.renew_every = m.renew_every;
     renew_until(hello_sent);  // it answers our hello, which was a renewal too
+    if (std::exchange(facts_untold, false))
+      say_hello();
     send_renewal();
     send_reports(true);
   }
@@ -904,10 +914,9 @@ void AgentLogic::connected(Instant boot_now) {
   in.connected = true;
   in.welcome = false;
   in.renewals.clear();
-  in.hello_sent = boot_now;
   in.messages.clear();
-  in.messages.push_back(
-      Hello{kProtocolMin, kProtocolMax, in.facts, in.holdings(), in.settings.peer_port, in.highest_job});
+  in.facts_untold = false;
+  in.say_hello();
   in.check_invariants();
 }
 
@@ -964,7 +973,17 @@ Instant AgentLogic::next_timer() const {
   return due;
 }
 
-void AgentLogic::set_facts(Node facts) { inner_->facts = std::move(facts); }
+void AgentLogic::set_facts(Node facts, Instant boot_now) {
+  Inner& in = *inner_;
+  in.now = boot_now;
+  in.facts = std::move(facts);
+  if (!in.connected)
+    return;
+  if (in.hello_waits)
+    in.facts_untold = true;
+  else
+    in.say_hello();
+}
 void AgentLogic::refuse_starts(std::string why) { inner_->no_starts = std::move(why); }
 
 std::vector<std::string> AgentLogic::take_journal() { return std::exchange(inner_->journal, {}); }

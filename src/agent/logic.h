@@ -55,7 +55,8 @@ class AgentLogic {
   void shim_event(const ShimEvent& event, Instant boot_now);
   void tick(Instant boot_now);
   Instant next_timer() const;
-  void set_facts(Node facts);           // devices changed: told with the next hello
+  // What the node says of itself is something else now: told by a hello more, once the last one is answered.
+  void set_facts(Node facts, Instant boot_now);
   void refuse_starts(std::string why);  // from now on nothing new starts here; "" = it may again
 
   // Outputs, drained in this order: journal lines (make durable), shim orders, messages.

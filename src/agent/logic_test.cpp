@@ -145,6 +145,29 @@ TEST_F(AgentLogicTest, ScriptFromLaunchToForgotten) {
   EXPECT_TRUE(messages<Report>().empty());
 }
 
+TEST_F(AgentLogicTest, NewFactsAreToldOnTheSameConnection) {
+  const auto say = [this](const std::string& reason) {
+    Node facts;
+    facts.reason = reason;
+    logic_->set_facts(std::move(facts), now_);
+    drain();
+  };
+  say("before");
+  EXPECT_TRUE(messages<Hello>().empty());
+  logic_->connected(now_);
+  drain();
+  say("while the hello waits");
+  say("and again");
+  ASSERT_EQ(messages<Hello>().size(), 1u);
+  receive(Welcome{1, NodeId(1), seconds(3), "test"});
+  ASSERT_EQ(messages<Hello>().size(), 2u);
+  EXPECT_EQ(messages<Hello>()[1].facts.reason, "and again");
+  receive(Welcome{1, NodeId(1), seconds(3), "test"});
+  say("later");
+  ASSERT_EQ(messages<Hello>().size(), 3u);
+  EXPECT_EQ(messages<Hello>()[2].facts.reason, "later");
+}
+
 TEST_F(AgentLogicTest, ScriptsEndStopsItsSteps) {
   connect();
   receive(attempt(true));

@@ -358,9 +358,8 @@ void NodeAgent::look_at_devices() {
   if (*found == facts_.devices)
     return;
   facts_.devices = std::move(*found);
-  logic_.set_facts(facts_);
   say("the GPUs of this node have changed");
-  reconnect("to tell the controller");  // facts travel with a hello, and a hello begins a connection
+  tell_facts();
 }
 
 // --- turning the logic's decisions into deeds ---
@@ -440,8 +439,12 @@ void NodeAgent::tell_trouble() {
     return;
   facts_.reason = std::move(reason);
   facts_.drain = drain;
-  logic_.set_facts(facts_);
-  reconnect("to tell the controller");
+  tell_facts();
+}
+
+void NodeAgent::tell_facts() {
+  logic_.set_facts(facts_, clock_.boot());
+  pump_soon();
 }
 
 bool NodeAgent::make_durable() {

@@ -56,6 +56,7 @@ class NodeAgent {
   void reach_shim(const StepTicket& ticket, Peers::Opened done, int tries);
   void dial_peer(const StepMember& whom, Peers::Dialed done);
   void pump_soon();
+  void tell_facts();
   void at_home(std::vector<std::string>& env) const;
   void pump();
   void carry_out(AgentLogic::ShimOrder order);

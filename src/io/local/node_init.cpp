@@ -292,7 +292,7 @@ Result<void> end_plain_node(const std::string& node_dir) {
 }
 
 std::vector<std::string> node_init_arguments(const NodeInit& init) {
-  return {"node-init",  init.name,  init.dir,         init.hosts_file, init.address, std::to_string(init.prefix),
+  return {"node-init",  init.name,  init.dir,          init.hosts_file, init.address, std::to_string(init.prefix),
           init.gateway, init.agent, init.library_path, init.pid_max};
 }
 
