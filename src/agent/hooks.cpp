@@ -96,14 +96,17 @@ std::string hook_failure(const WorkId& hook, const ShimEvent& end, bool stopped,
   CHECK(is_hook(hook), text_of(hook));
   const char* name = step_of(hook)->step == kPrologStep ? "Prolog error" : "Epilog error";
   if (stopped)
-    return format("{}: it took longer than {} s and was ended", name, limit.seconds());
+    return format("{}: {}it took longer than {} s and was ended", name, end.why.empty() ? "" : end.why + ": ",
+                  limit.seconds());
   if (end.what == ShimEvent::What::kFailed)
     return format("{}: {}", name, end.why);
   const ExitStatus exit = end.results.empty() ? ExitStatus{0, 9, false} : end.results.front().exit;
   if (exit.ok())
     return {};
-  if (!end.why.empty())
+  if (!end.why.empty() && exit.signal == 0)
     return format("{}: {}", name, end.why);
+  if (!end.why.empty())
+    return format("{}: {}: ended by signal {}", name, end.why, exit.signal);
   return exit.signal != 0 ? format("{}: ended by signal {}", name, exit.signal)
                           : format("{}: exit code {}", name, exit.code);
 }

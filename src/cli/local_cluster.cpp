@@ -15,6 +15,7 @@
 
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "cli/thawing.h"
 #include "io/client/unix_api_client.h"
 #include "io/local/folder.h"
 #include "io/local/node_init.h"
@@ -202,10 +203,17 @@ std::optional<OwnProcess> own_node(const ClusterDir& dir, const std::string& nod
 }
 
 Result<void> check_has_ended(const ClusterDir& dir, const std::string& node) {
-  if (const auto noted = read_pid_file(dir.node_dir(node) + "/" + kInitPidFile))
-    if (const auto process = OwnProcess::prove(*noted, dir.id); !process && process.error().code == Errc::kTimeout)
-      return process.error();
-  return {};
+  const auto noted = read_pid_file(dir.node_dir(node) + "/" + kInitPidFile);
+  if (!noted)
+    return {};
+  const auto ends = [&] {
+    const auto process = OwnProcess::prove(*noted, dir.id);
+    return !process && process.error().code == Errc::kTimeout ? Result<void>(process.error()) : Result<void>();
+  };
+  if (ends())
+    return {};
+  const Thawing thawing(dir.id, node);
+  return ends();  // looks for seconds
 }
 
 std::optional<OwnProcess> own_process(const ProcessId& noted, const std::string& cluster_id) {

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cli/local_cluster.h"
+#include "cli/thawing.h"
 #include "io/local/cgroups.h"
 #include "io/local/folder.h"
 #include "io/local/node_init.h"
@@ -73,6 +74,7 @@ Result<void> stop_nodes(const ClusterDir& dir, const std::vector<std::string>& n
                      [&](const OwnProcess& known) { return known.id() == node.id(); }))
       nodes.push_back(std::move(node));
   for (const auto& node : nodes) node.signal(SIGTERM);
+  const Thawing thawing(dir.id);
   for (const auto& node : nodes)
     if (!end_and_tell(node, seconds(10), "a node"))
       return Error{Errc::kTimeout, format("node process {} does not end", node.id().pid), {}};

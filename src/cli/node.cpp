@@ -11,6 +11,7 @@
 #include "cli/local_cluster.h"
 #include "cli/node_fault.h"
 #include "cli/node_join.h"
+#include "cli/thawing.h"
 #include "cli/verb_words.h"
 #include "io/local/state_dir.h"
 #include "views/shown_text.h"
@@ -171,6 +172,7 @@ Result<OwnProcess> running_node(ClusterDir dir, const std::string& name) {
 Result<void> pull_plug(const ClusterDir& dir, const std::string& name) {
   const auto node = TRY(running_node(dir, name));
   node.signal(SIGKILL);
+  const Thawing thawing(TRY(find_state_dir(dir.root)).id, name);
   if (!node.ended(seconds(10)))
     return Error{Errc::kTimeout, name + " does not end", {}};
   printf("%s is off; `lockstep up` starts it again\n", name.c_str());

@@ -389,10 +389,11 @@ bool starts_on(const Txn& txn, const Job& job, NodeId node) {
 
 // Nothing of the attempt has begun there: where the job can start again it does so elsewhere, whatever its user has
 // said of that when nothing of it has run at all.
-void start_elsewhere(Txn& txn, const Job& job, NodeId node) {
+void start_elsewhere(Txn& txn, const Job& job, NodeId node, const std::string& why) {
   const Ref<Node> where = txn.node(node);
   Ending ending{.state = JobState::kNodeFail,
-                .reason = format("{}{}", kNodeAtFault, where ? where->meta.name : "?"),
+                .reason = format("{}{}: {}", kNodeAtFault, where ? where->meta.name : "?",
+                                 without_control_characters(why, kPhraseBytesMax / 2)),
                 .requeue = may_requeue(*job.spec) || (job.state == JobState::kStarting && runs_script(*job.spec))};
   if (ending.requeue && nodes_closed_for(txn, job.id) >= kNodesAtFaultMax)
     ending.hold = Hold::kLaunchFailed;
@@ -407,7 +408,7 @@ void node_failed_job(Txn& txn, JobId id, NodeId node, const std::string& why) {
   if (may_shrink(txn, *job, node))
     leave_node(txn, *job, node);
   else
-    start_elsewhere(txn, *job, node);
+    start_elsewhere(txn, *job, node, why);
 }
 
 }  // namespace
@@ -575,6 +576,8 @@ Result<void> end_job(Txn& txn, const EndJob& ask) {
   Ending ending;
   if (ask.client_lost)
     ending = {.state = JobState::kCancelled, .reason = "ClientLost"};  // nobody's decision
+  else if (ask.exit.oom)
+    ending = {.state = JobState::kOutOfMemory, .reason = "OutOfMemory"};
   else if (!ask.exit.ok())
     ending = {.state = JobState::kFailed, .reason = "NonZeroExitCode"};
   ending.at = at;

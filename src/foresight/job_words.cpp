@@ -49,7 +49,9 @@ std::string held_words(const Tables& tables, const Job& job) {
     case Hold::kUser: return "It is held by its owner.";
     case Hold::kAdmin: return "It is held by an administrator.";
     case Hold::kRequeueLimit: return "It was requeued too often and is held.";
-    case Hold::kLaunchFailed: return "A node could not launch it; it was requeued and is held.";
+    case Hold::kLaunchFailed:
+      return format("A node could not launch it{}; it was requeued and is held.",
+                    job.end_reason.empty() ? "" : format(" ({})", job.end_reason));
     case Hold::kDependency: return format("It waits for {}.", dependency_words(tables, job));
     case Hold::kDependencyNever:
       return format("It waits for {}: that cannot happen any more.", dependency_words(tables, job));

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "base/characters.h"
@@ -27,6 +28,7 @@ namespace {
 
 constexpr std::size_t kProgramsMax = 256;
 constexpr std::size_t kSaidMax = 200;
+constexpr std::size_t kLineMax = 500;   // of a line that goes into the log
 constexpr std::size_t kTailMax = 4096;  // of the output, in which its last line is looked for
 constexpr std::int64_t kLookMs = 200;   // between two looks whether somebody calls it off
 constexpr int kKilledWithin = 2000;     // milliseconds: one that waits for a disk is left to itself then
@@ -75,6 +77,27 @@ Result<std::vector<std::string>> matches_of(const std::string& pattern) {
   if (failed != 0 && failed != GLOB_NOMATCH)
     return Error{Errc::kIo, pattern + ": cannot be read", {}};
   return paths;
+}
+
+// Of a script, that the shell would call "not found" without saying what.
+Result<void> check_interpreter(const std::string& path, const char* real) {
+  char text[256];
+  const Fd file(::open(real, O_RDONLY | O_CLOEXEC));
+  const ssize_t size = file.valid() ? ::read(file.get(), text, sizeof text) : 0;
+  std::string_view line(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+  if (!line.starts_with("#!"))
+    return {};
+  line = line.substr(2, std::min(line.find('\n'), line.size()) - 2);
+  const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
+  const std::string interpreter(line.substr(begin, line.find_first_of(" \t", begin) - begin));
+  if (::access(interpreter.c_str(), X_OK) == 0)
+    return {};
+  const bool from_dos = interpreter.ends_with('\r');
+  return Error{Errc::kDenied,
+               format("{}: its first line names {}, {}", path, without_control_characters(interpreter, kSaidMax),
+                      from_dos ? "with a carriage return behind it: write its lines as Unix does (dos2unix)"
+                               : "which is no program here"),
+               {}};
 }
 
 // Both by the kernel alone: the loop's thread may be doing the same.
@@ -185,9 +208,12 @@ Result<void> check_trusted_program(const std::string& path) {
     TRY(check_component(real, false));
   }
   struct stat stat {};
-  if (::stat(real, &stat) != 0 || !S_ISREG(stat.st_mode) || (stat.st_mode & S_IXUSR) == 0)
-    return Error{Errc::kDenied, format("{} is no executable file: chmod 755 {}", path, path), {}};
-  return {};
+  if (::stat(real, &stat) != 0 || !S_ISREG(stat.st_mode))
+    return Error{
+        Errc::kDenied, format("{} is no file: a program, or a pattern that names programs, is wanted", path), {}};
+  if ((stat.st_mode & S_IXUSR) == 0)
+    return Error{Errc::kDenied, format("{} is not executable: chmod 755 {}", path, path), {}};
+  return check_interpreter(path, real);
 }
 
 Result<std::vector<std::string>> find_hook_programs(const std::vector<std::string>& patterns) {
@@ -206,6 +232,7 @@ std::vector<std::string> words_to_run(const std::vector<std::string>& programs, 
   constexpr const char* kEach =
       "first=0\n"
       "for program; do\n"
+      "  printf '\\n\\001%s\\n' \"$program\"\n"
       "  \"$program\"\n"
       "  code=$?\n"
       "  if [ $code -ne 0 ] && [ $first -eq 0 ]; then\n"
@@ -214,14 +241,35 @@ std::vector<std::string> words_to_run(const std::vector<std::string>& programs, 
       "    $stop\n"
       "  fi\n"
       "done\n"
-      "if [ $first -ne 0 ]; then\n"
-      "  echo \"$failed: exit code $first\" >&2\n"
-      "fi\n"
+      "[ $first -eq 0 ] || printf '\\n\\002%s\\n\\002exit code %s\\n' \"$failed\" $first\n"
       "exit $first\n";
   std::vector<std::string> words = {
       "/bin/sh", "-c", format("stop={}\n{}", at_failure == AtFailure::kStop ? "break" : ":", kEach), "lockstep-hooks"};
   words.insert(words.end(), programs.begin(), programs.end());
   return words;
+}
+
+HookOutput read_hook_output(std::string_view text) {
+  HookOutput out;
+  std::map<std::string, std::string> last;  // line of each program that said anything
+  std::vector<std::string> verdict;
+  for (const std::string& line : split(text, '\n')) {
+    if (line.starts_with('\1')) {
+      out.program = line.substr(1);
+    } else if (line.starts_with('\2')) {
+      verdict.push_back(line.substr(1));
+    } else if (!trim(line).empty()) {
+      out.lines.push_back(without_control_characters(trim(line), kLineMax));
+      last[out.program] = out.lines.back();
+    }
+  }
+  if (verdict.size() == 2) {
+    out.program = verdict[0];
+    out.verdict = verdict[1];
+  }
+  out.said = without_control_characters(last[out.program], kSaidMax);
+  out.program = without_control_characters(out.program, kLineMax);
+  return out;
 }
 
 std::string last_line_of(std::string_view text) {

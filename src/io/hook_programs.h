@@ -21,9 +21,18 @@ Result<void> check_trusted_program(const std::string& path);
 Result<std::vector<std::string>> find_hook_programs(const std::vector<std::string>& patterns);
 
 // The words of one process that runs them one behind the other. at_failure: kStop ends with the first that fails, kGoOn
-// runs the others, too; either ends with the code of the first that failed, whose name is the last it says.
+// runs the others, too; either ends with the code of the first that failed. Its output tells which program said what.
 enum class AtFailure : unsigned char { kStop, kGoOn };
 std::vector<std::string> words_to_run(const std::vector<std::string>& programs, AtFailure at_failure);
+
+// What it has said so far, or the last of that.
+struct HookOutput {
+  std::string program;             // that failed first; else the one that ran last: by it one knows what hangs
+  std::string verdict;             // "exit code 3"; "" = none has failed
+  std::string said;                // the last line of that program's own
+  std::vector<std::string> lines;  // of all
+};
+HookOutput read_hook_output(std::string_view text);
 
 struct ProgramEnd {
   int code = 0, signal = 0;

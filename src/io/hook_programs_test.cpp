@@ -41,11 +41,11 @@ TEST_F(HookPrograms, WhatOthersCanChangeIsNotRun) {
   const std::string good = put("good", "");
   EXPECT_EQ(refusal(good), "");
   EXPECT_NE(refusal(put("open", "", 0777)).find("/open can be written by others"), std::string::npos);
-  EXPECT_NE(refusal(put("plain", "", 0644)).find("/plain is no executable file"), std::string::npos);
+  EXPECT_NE(refusal(put("plain", "", 0644)).find("/plain is not executable: chmod 755"), std::string::npos);
   EXPECT_NE(refusal("good").find("is no path from / on"), std::string::npos);
   const std::string folder = dir_.path() + "/folder";
   ASSERT_EQ(::mkdir(folder.c_str(), 0755), 0);
-  EXPECT_NE(refusal(folder).find("/folder is no executable file"), std::string::npos);
+  EXPECT_NE(refusal(folder).find("/folder is no file: a program"), std::string::npos);
   const std::string open = dir_.path() + "/open-dir";
   ASSERT_EQ(::mkdir(open.c_str(), 0755), 0);
   put("open-dir/inside", "");
@@ -72,13 +72,56 @@ TEST_F(HookPrograms, OneProcessRunsThemAll) {
     std::string seen;
     std::ifstream in(log);
     for (std::string word; in >> word;) seen += word;
-    return format("{} {} {}", seen, end->code, end->said);
+    return format("{} {}", seen, end->code);
   };
-  EXPECT_EQ(ran(AtFailure::kStop), format("ab 3 {}: exit code 3", b));
-  EXPECT_EQ(ran(AtFailure::kGoOn), format("abc 3 {}: exit code 3", b));
+  EXPECT_EQ(ran(AtFailure::kStop), "ab 3");
+  EXPECT_EQ(ran(AtFailure::kGoOn), "abc 3");
   const auto nothing = run_program_within(words_to_run({}, AtFailure::kStop), {}, seconds(20));
   ASSERT_TRUE(nothing.ok());
   EXPECT_TRUE(nothing->ok());
+}
+
+TEST_F(HookPrograms, TheOutputTellsWhichProgramSaidWhat) {
+  const std::string a = put("a", "echo all is well"), b = put("b", "echo no link; exit 3"), c = put("c", "echo fine"),
+                    d = put("d", "exit 4");
+  const auto ran = [&](const std::vector<std::string>& programs, const char* rest) {
+    std::string command;
+    for (const std::string& word : words_to_run(programs, AtFailure::kGoOn)) {
+      command += " '";
+      for (const char letter : word) command += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+      command += "'";
+    }
+    FILE* pipe = ::popen((command + rest).c_str(), "r");
+    std::string text;
+    for (int letter = 0; (letter = ::fgetc(pipe)) != EOF;) text += static_cast<char>(letter);
+    ::pclose(pipe);
+    return read_hook_output(text);
+  };
+  const HookOutput failed = ran({a, b, c, d}, "");
+  EXPECT_EQ(failed.program, b);
+  EXPECT_EQ(failed.verdict, "exit code 3");
+  EXPECT_EQ(failed.said, "no link");
+  EXPECT_EQ(failed.lines, (std::vector<std::string>{"all is well", "no link", "fine"}));
+  const HookOutput silent = ran({a, d}, "");
+  EXPECT_EQ(silent.program + silent.said, d);
+  const HookOutput cut = ran({a, c}, " | head -n 3");  // as one that hangs leaves it
+  EXPECT_EQ(cut.program + cut.verdict, a);
+  EXPECT_EQ(ran({a}, "").verdict, "");
+  EXPECT_EQ(read_hook_output("").program, "");
+}
+
+TEST_F(HookPrograms, AScriptWithoutItsInterpreterIsNamed) {
+  const auto refusal = [&](const std::string& name, const std::string& text) {
+    const std::string path = dir_.path() + "/" + name;
+    std::ofstream(path) << text;
+    ::chmod(path.c_str(), 0755);
+    const auto checked = check_trusted_program(path);
+    return checked.ok() ? "" : checked.error().message;
+  };
+  EXPECT_EQ(refusal("good", "#! /bin/sh -e\n"), "");
+  EXPECT_EQ(refusal("binary", "\177ELF"), "");
+  EXPECT_NE(refusal("none", "#!/bin/bosh\n").find("names /bin/bosh, which is no program here"), std::string::npos);
+  EXPECT_NE(refusal("dos", "#!/bin/sh\r\necho\r\n").find("carriage return"), std::string::npos);
 }
 
 TEST_F(HookPrograms, AProgramEndsWithItsTime) {

@@ -162,7 +162,7 @@ void weigh(Weigher& w, const Container& container) {
   w.text("bundle", container.bundle);
 }
 
-constexpr std::size_t kUseFields = 11;
+constexpr std::size_t kUseFields = 13;
 
 void weigh(Weigher& w, const Resources& resources, const char* name) {
   w.fields(3);
@@ -397,6 +397,10 @@ void weigh(Weigher& w, const Node& node) {
     w.text("type", device.type);
     w.text("uuid", device.uuid);
     w.text("bus_id", device.bus_id);
+  });
+  w.list("numa", node.numa, [&](const CoreSet& cores) {
+    w.bits("", cores);
+    w.bytes(4);
   });
   weigh_counts(w, "counted", node.counted);
   w.texts("features", node.features);

@@ -176,6 +176,8 @@ class Shim {
   void tell(const std::string& line);
   std::optional<WorkId> key() const;
   void look_for_memory_kills();
+  void tell_of_memory_kills(std::uint64_t kills);
+  void read_output(StepTask& task, int stream);
   WorkUse use() const;
   void kill_all();
   void kill_leftovers(pid_t but);
@@ -199,8 +201,8 @@ class Shim {
   std::size_t launched_ = 0;              // so many of the first tasks
   std::map<pid_t, TaskEnd> early_ends_;   // of tasks that ended before we knew their pids
   ControlGroup group_{{}, {}};
-  WorkUse used_;                              // of all processes that were waited for; says nothing of tasks
-  std::uint64_t memory_kills_ = 0;            // that were told
+  WorkUse used_;  // of all processes that were waited for; says nothing of tasks
+  std::uint64_t memory_kills_ = 0, memory_kills_told_ = 0;
   std::string killed_program_;                // the last one that SIGKILL ended
   std::unique_ptr<PmiLink> world_;            // of tasks that find each other
   bool world_waits_ = false;                  // for what it is to tell them, before they start
@@ -575,7 +577,7 @@ void Shim::serve(const std::vector<Awaited>& ready) {
       case Awaited::What::kStarter: take_launched(); break;
       case Awaited::What::kWorld: hear_world(); break;
       case Awaited::What::kClient: hear(*clients_[one.index]); break;
-      case Awaited::What::kOutput: tasks_[one.index]->read_output(one.stream); break;
+      case Awaited::What::kOutput: read_output(*tasks_[one.index], one.stream); break;
       case Awaited::What::kInput: tasks_[one.index]->write_input(); break;
     }
   }
@@ -901,9 +903,37 @@ void Shim::look_for_memory_kills() {
   if (!found)
     tasks_.front()->was_out_of_memory();
   grace_until_us_ = std::max(grace_until_us_, boot_clock_us() + kTellUs);
+  tell_of_memory_kills(kills);
+}
+
+void Shim::tell_of_memory_kills(std::uint64_t kills) {
+  if (kills <= memory_kills_told_)
+    return;
+  memory_kills_told_ = kills;
   if (const auto work = key(); work && !task_of(*work))
     tell(out_of_memory_words(*work, kills, killed_program_));
   children_gone_ = false;  // who writes that line into a file is waited for
+}
+
+// PF_SIGNALED of include/linux/sched.h, in the flags of /proc/PID/stat.
+bool dies_of_signal(pid_t pid) {
+  constexpr std::uint64_t kSignaled = 0x400;
+  const std::string stat = read_proc_text(format("/proc/{}/stat", pid));
+  const auto close = stat.rfind(')');
+  const auto fields =
+      close == stat.npos ? std::vector<std::string>() : split_words(std::string_view(stat).substr(close + 1));
+  return fields.size() > 6 && (parse_uint(fields[6]).value_or(0) & kSignaled) != 0;
+}
+
+// What the kernel kills lets go of its output before it can be waited for. Behind the end of its output nothing can be
+// told.
+void Shim::read_output(StepTask& task, int stream) {
+  task.read_output(stream, [&] {
+    const std::uint64_t kills = group_.oom_kills();
+    if (kills > memory_kills_told_ && killed_program_.empty() && task.running() && dies_of_signal(task.pid()))
+      killed_program_ = trim(read_proc_text(format("/proc/{}/comm", task.pid())));
+    tell_of_memory_kills(kills);
+  });
 }
 
 WorkUse Shim::use() const {

@@ -234,14 +234,17 @@ void StepTask::exited(const TaskEnd& end) {
   close_input();
 }
 
-void StepTask::read_output(int stream) {
+void StepTask::read_output(int stream, const std::function<void()>& before_its_end) {
   char chunk[64 << 10];
   const ssize_t n = ::read(output_fds_[stream], chunk, sizeof chunk);
   CHECK(n <= 0 || logs_[stream], format("output of rank {} that nobody keeps", rank()));
   if (n > 0)
     logs_[stream]->append({chunk, static_cast<std::size_t>(n)});
-  else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-    close_fd(output_fds_[stream]);  // a terminal says EIO when its last process is gone
+  if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+    return;
+  if (before_its_end)
+    before_its_end();
+  close_fd(output_fds_[stream]);  // a terminal says EIO when its last process is gone
 }
 
 // What was in the pipe when the last process of the step had ended: somebody outside it may hold the other end, and

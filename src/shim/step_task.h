@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -61,7 +62,8 @@ class StepTask {
   // Output. Descriptors are -1 when there is nothing to read (any more).
   int output_fd(int stream) const { return output_fds_[stream]; }
   bool wants_output(int stream) const { return output_fds_[stream] >= 0 && logs_[stream]->has_room(); }
-  void read_output(int stream);   // one read
+  // One read. At the end of the stream the function is called first: what it tells the client comes before that end.
+  void read_output(int stream, const std::function<void()>& before_its_end = {});
   void drain_output(int stream);  // to the end; no process of the step is left
   // A line of ours behind what the task wrote: at its client, as long as it listens. False: that is a file's business.
   bool tell_client(std::string_view line);

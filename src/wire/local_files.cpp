@@ -83,6 +83,11 @@ Result<void> check_names(const json::object& o, const json::object& known, std::
                           : pattern->is_number() ? "number"
                                                  : "text"),
                    std::string(where)};
+    boost::system::error_code error;
+    if (value.is_number() && (value.to_number<std::uint32_t>(error), error))
+      return Error{Errc::kInvalid,
+                   format("{} is no whole number from 0 on", std::string_view(name.data(), name.size())),
+                   std::string(where)};
   }
   return {};
 }
@@ -103,6 +108,15 @@ Result<void> check_paths(const std::vector<std::string>& paths, const char* name
     if (!path.starts_with('/'))
       return Error{Errc::kInvalid, format("\"{}\" is no path from / on", path), name};
   return {};
+}
+
+Result<void> check_word(const std::string& word, std::initializer_list<std::string_view> known, const char* name) {
+  if (std::find(known.begin(), known.end(), word) != known.end())
+    return {};
+  return Error{
+      Errc::kInvalid,
+      format("there is no \"{}\": write {}", word, join(std::vector<std::string>(known.begin(), known.end()), ", ")),
+      name};
 }
 
 Result<void> read_hooks(const json::object& o, NodeHooks& h) {
@@ -137,6 +151,12 @@ Result<void> read_health(const json::object& o, NodeHealthSettings& h) {
   TRY(check_paths(h.mounts, "health.mounts"));
   TRY(check_paths(h.disks, "health.disks"));
   TRY(in_range(h.interval_s, 0, kDaySeconds, "health.interval_s"));
+  if (!h.program.empty() && h.interval_s == 0)
+    return Error{Errc::kInvalid, "write every how many seconds the program runs, or name none", "health.interval_s"};
+  for (const std::string& word : split(h.node_state, ','))
+    TRY(check_word(word, {"ANY", "IDLE", "ALLOC", "START_ONLY", "CYCLE"}, "health.node_state"));
+  for (const std::string& word : h.off)
+    TRY(check_word(word, {"disk", "gpu", "leftover", "memory", "mount"}, "health.off"));
   TRY(in_range(h.timeout_s, 1, kDaySeconds, "health.timeout_s"));
   TRY(in_range(h.look_s, 0, kDaySeconds, "health.look_s"));
   return in_range(h.disk_full_percent, 1, 100, "health.disk_full_percent");

@@ -147,7 +147,7 @@ class Hooks(unittest.TestCase):
             c.hook("epilog", "true\n")
             job = c.wrap("hostname")
             eventually(lambda: "DRAIN" in c.node_state("n1"), 20, "n1 to be drained")
-            self.assertIn("Prolog error: it took longer than 1 s and was ended", c.reason("n1"))
+            self.assertIn(f"Prolog error: {c.hooks}/prolog: it took longer than 1 s and was ended", c.reason("n1"))
             self.assertEqual(c.inside("n1", "pgrep", "-f", "sleep 4321").stdout, "")
             self.assertEqual(c.wait(job), "COMPLETED")
             self.assertEqual(c.output(job), "n2\n")

@@ -85,6 +85,35 @@ class Isolation(unittest.TestCase):
         self.assertIn("task 0: Out Of Memory", said)
         self.assertEqual(self.account(number, "State")[f"{number}.0"], ["OUT_OF_MEMORY"])
 
+    def test_a_step_that_is_the_whole_job(self):
+        done = self.c.run("srun", "-w", "n1", "--mem=60", "-J", "whole", "sh", "-c", "exec " + HOG.format(200))
+        self.assertIn("oom_kill event in StepId=", done.stderr)
+        self.assertIn("(the last one: python3)", done.stderr)
+        self.assertIn("task 0: Out Of Memory", done.stderr)
+        done = self.c.run("srun", "-w", "n1", "--mem=60", "-J", "whole", "sh", "-c", HOG.format(200) + "; exit 0")
+        self.assertIn("task 0: Out Of Memory", done.stderr)
+        self.assertNotIn("one: sh", done.stderr)
+        states = lambda: self.c.ok("sacct", "-nPX", "--name=whole", "-o", "State").split()  # noqa: E731
+        self.assertEqual(eventually(lambda: states() == ["OUT_OF_MEMORY"] * 2 and states()), ["OUT_OF_MEMORY"] * 2)
+
+    def test_a_suspended_job_does_not_hold_up_its_nodes_end(self):
+        def suspended():
+            job = self.c.wrap("sleep 300", "-w", "n2")
+            self.c.wait(job, "RUNNING")
+            self.c.ok("scontrol", "suspend", job)
+            self.c.wait(job, "SUSPENDED")
+            return job
+        jobs = [suspended()]
+        self.c.pull_plug("n2")
+        self.c.up()
+        eventually(lambda: self.c.state(jobs[0]) in ("PENDING", "RUNNING"))
+        jobs.append(suspended())
+        self.c.down(delete=False)
+        self.c.up()
+        self.c.ok("scancel", *jobs)
+        for job in jobs:
+            self.c.wait(job)
+
     def test_a_child_that_is_killed_makes_the_job_out_of_memory(self):
         job = self.c.wrap(HOG.format(200) + " || true; sleep 0.2; exit 0", "--mem=60")
         self.assertEqual(self.c.wait(job), "OUT_OF_MEMORY")

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 namespace lockstep {
 namespace {
 
+constexpr std::chrono::minutes kLongest{10};
 constexpr std::size_t kAtOnce = 8;  // users whose files are removed side by side
 
 TaskPlan plan_removal(const std::string& program, const std::string& home, std::uint32_t uid,
@@ -39,9 +41,13 @@ ContainerSweep::ContainerSweep(std::string folder, std::string program)
   ::closedir(open);
 }
 
+// Its user may have stopped it.
 void ContainerSweep::reap() {
-  for (auto it = removing_.begin(); it != removing_.end();)
-    it = ::waitpid(it->second, nullptr, WNOHANG) != 0 ? removing_.erase(it) : std::next(it);
+  for (auto it = removing_.begin(); it != removing_.end();) {
+    if (std::chrono::steady_clock::now() - it->second.began > kLongest)
+      ::kill(it->second.pid, SIGKILL);
+    it = ::waitpid(it->second.pid, nullptr, WNOHANG) != 0 ? removing_.erase(it) : std::next(it);
+  }
 }
 
 void ContainerSweep::look(const std::function<std::vector<JobId>(std::uint32_t uid)>& jobs_here) {
@@ -57,7 +63,7 @@ void ContainerSweep::look(const std::function<std::vector<JobId>(std::uint32_t u
     start.run();
     const auto started = start.result();
     if (started.ok() && started->failure.empty())
-      removing_[uid] = started->pid;
+      removing_[uid] = {started->pid, std::chrono::steady_clock::now()};
     it = started.ok() && jobs.empty() ? due_.erase(it) : std::next(it);
   }
 }

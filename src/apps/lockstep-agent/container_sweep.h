@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -31,7 +32,11 @@ class ContainerSweep {
 
   std::string folder_, program_;
   std::set<std::uint32_t> due_;
-  std::map<std::uint32_t, pid_t> removing_;
+  struct Removal {
+    pid_t pid = 0;
+    std::chrono::steady_clock::time_point began;
+  };
+  std::map<std::uint32_t, Removal> removing_;
 };
 
 }  // namespace lockstep

@@ -69,7 +69,7 @@ Isolation make_isolation(const AgentFile& settings, const std::string& node) {
   out.processes = processes_of_a_job(*host);
   if (const auto limited = out.groups->limit_all(3 * out.processes); !limited.ok())
     return without(limited.error().message);
-  out.processors = settings.cluster_dir.empty() && settings.cpus == 0;
+  out.processors = settings.cpus == 0;  // else nobody has said which cores are the node's
   return out;
 }
 

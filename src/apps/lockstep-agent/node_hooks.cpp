@@ -1,5 +1,6 @@
 #include "node_hooks.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,26 +8,28 @@
 
 #include "base/characters.h"
 #include "base/log_line.h"
-#include "base/plain_file.h"
 #include "base/text.h"
+#include "io/descriptor.h"
 #include "io/hook_programs.h"
 #include "model/hook_part.h"
 
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kOutputMax = 1 << 20;  // of one hook, that is looked at
+constexpr std::size_t kOutputMax = 1 << 20;  // of one hook, that is looked at: the last of it
 constexpr std::size_t kLinesMax = 20;        // of it, that go into the log: the last ones
-constexpr std::size_t kLineBytesMax = 500;
 
-std::vector<std::string> last_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  for (const auto& line : split(text, '\n'))
-    if (!trim(line).empty())
-      lines.push_back(without_control_characters(trim(line), kLineBytesMax));
-  if (lines.size() > kLinesMax)
-    lines.erase(lines.begin(), lines.end() - kLinesMax);
-  return lines;
+// The last of a file that a program has written as long as it liked.
+std::string end_of_file(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat facts {};
+  if (!file.valid() || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
+    return {};
+  std::string text(kOutputMax, '\0');
+  const off_t from = std::max<off_t>(0, facts.st_size - static_cast<off_t>(kOutputMax));
+  const ssize_t size = ::pread(file.get(), text.data(), text.size(), from);
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return text;
 }
 
 bool failed(const ShimEvent& event) { return event.results.empty() || !event.results.front().exit.ok(); }
@@ -75,11 +78,14 @@ void HookRunner::hear_out(ShimEvent& event) const {
   if (event.what != ShimEvent::What::kEnded)
     return;
   const std::string path = output_of(event.key);
-  const auto text = read_plain(path, Links::kRefused, kOutputMax);
+  HookOutput output = read_hook_output(end_of_file(path));
   ::unlink(path.c_str());
-  std::vector<std::string> lines = text ? last_lines(*text) : std::vector<std::string>();
-  if (failed(event) && !lines.empty())
-    event.why = lines.size() > 1 ? format("{}: {}", lines.back(), lines[lines.size() - 2]) : lines.back();
+  if (failed(event) && !output.program.empty())
+    event.why = output.program + (output.verdict.empty() ? "" : ": " + output.verdict) +
+                (output.said.empty() ? "" : ": " + output.said);
+  std::vector<std::string>& lines = output.lines;
+  if (lines.size() > kLinesMax)
+    lines.erase(lines.begin(), lines.end() - kLinesMax);
   for (const std::string& line : lines)
     log_line(failed(event) ? LogLevel::kWarning : LogLevel::kInfo, format("{}: {}", text_of(event.key), line));
 }

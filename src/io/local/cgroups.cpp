@@ -127,6 +127,10 @@ Result<void> Cgroups::limit_memory(const std::string& group, std::int64_t megaby
   const bool v2 = host_.version == CgroupVersion::kV2;
   const std::string bytes = format("{}", megabytes * kMiB);
   TRY(put(group + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), bytes));
+  // What sockets hold is counted apart under version 1, and not at all unless it is limited.
+  if (const std::string sockets = group + "/memory.kmem.tcp.limit_in_bytes";
+      !v2 && ::access(sockets.c_str(), W_OK) == 0)
+    TRY(put(sockets, bytes));
   const std::string swap = group + (v2 ? "/memory.swap.max" : "/memory.memsw.limit_in_bytes");
   if (::access(swap.c_str(), W_OK) == 0)
     TRY(put(swap, v2 ? "0" : bytes));
@@ -265,26 +269,48 @@ void Cgroups::close() {
   for (const std::string& root : roots()) ::rmdir((root + "/" + name_).c_str());
 }
 
-void Cgroups::remove_trees(const CgroupHost& host, const std::string& prefix) {
-  std::error_code none;
-  std::vector<std::string> roots;
+namespace {
+
+// Groups of jobs' parts, in all trees of the host whose names begin so; then their jobs' and the trees themselves.
+std::vector<std::string> groups_below(const CgroupHost& host, const std::string& prefix) {
+  std::vector<std::string> roots, parts, jobs, trees;
   for (const auto& [controller, dir] : host.own) roots.push_back(dir);
   if (!host.mount.empty())
     roots.push_back(host.mount);
+  std::error_code none;
+  const auto folders = [&none](const std::string& dir, const std::string& begin) {
+    std::vector<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator(dir, none))
+      if (entry.path().filename().string().starts_with(begin) && entry.is_directory(none))
+        out.push_back(entry.path().string());
+    return out;
+  };
   for (const std::string& root : roots)
-    for (const auto& tree : std::filesystem::directory_iterator(root, none)) {
-      if (!tree.path().filename().string().starts_with(prefix) || !tree.is_directory(none))
-        continue;
-      for (const auto& job : std::filesystem::directory_iterator(tree.path(), none)) {
-        if (!job.is_directory(none))
-          continue;
-        for (const auto& part : std::filesystem::directory_iterator(job.path(), none))
-          if (part.is_directory(none))
-            ::rmdir(part.path().c_str());
-        ::rmdir(job.path().c_str());
+    for (const std::string& tree : folders(root, prefix)) {
+      trees.push_back(tree);
+      for (const std::string& job : folders(tree, "")) {
+        jobs.push_back(job);
+        const auto of_job = folders(job, "");
+        parts.insert(parts.end(), of_job.begin(), of_job.end());
       }
-      ::rmdir(tree.path().c_str());
     }
+  parts.insert(parts.end(), jobs.begin(), jobs.end());
+  parts.insert(parts.end(), trees.begin(), trees.end());
+  return parts;
+}
+
+}  // namespace
+
+void Cgroups::thaw_trees(const CgroupHost& host, const std::string& prefix) {
+  if (host.version == CgroupVersion::kV2 || !host.has("freezer"))
+    return;  // what is killed there ends, frozen or not
+  for (const std::string& group : groups_below(host, prefix))
+    if (get(group + "/freezer.state") != "THAWED" && ::access((group + "/freezer.state").c_str(), W_OK) == 0)
+      (void)put(group + "/freezer.state", "THAWED");
+}
+
+void Cgroups::remove_trees(const CgroupHost& host, const std::string& prefix) {
+  for (const std::string& group : groups_below(host, prefix)) ::rmdir(group.c_str());
 }
 
 std::vector<WorkId> Cgroups::parts() const {

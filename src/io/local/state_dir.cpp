@@ -55,14 +55,15 @@ const Level kPublicLevel{{"api.sock", "ca.pem"}, {}, {}};
 const Level kPkiLevel{{}, {"ca.", "controller.", "node."}, {}};
 const Level kLogLevel{{}, {"controller.log"}, {}};
 const Level kRunLevel{{"api.sock", "gpus"}, {}, {}};
-const Level kStateLevel{{"lock", "journal", "journal.tip", "lease"}, {}, {{"shims", nullptr}, {"hooks", nullptr}}};
+const Level kStateLevel{
+    {"lock", "journal", "journal.tip", "lease"}, {}, {{"shims", nullptr}, {"hooks", nullptr}, {"containers", nullptr}}};
 const Level kNodeLevel{
-    {"agent.json", "init.pid", "agent.run", "boot_id", "gpus", "hostname", "ld.so.cache", "ld.so.conf"},
+    {"agent.json", "init.pid", "agent.run", "boot_id", "gpus", "gpus.lock", "hostname", "ld.so.cache", "ld.so.conf"},
     {"log"},
     {{"pki", &kPkiLevel}, {"run", &kRunLevel}, {"state", &kStateLevel}}};
 const Level kNodesLevel{{}, {}, {{"*", &kNodeLevel}}};
 // "up.lock": older versions made it.
-const Level kTopLevel{{"hosts", "reserve", "lock", "api.sock", "up.lock"},
+const Level kTopLevel{{"hosts", "reserve", "lock", "api.sock", "up.lock", "agent-settings.json"},
                       {"cluster.conf", "lockstep.", "history.db", "applying", "controller."},
                       {{"public", &kPublicLevel}, {"pki", &kPkiLevel}, {"log", &kLogLevel}, {"nodes", &kNodesLevel}}};
 
