@@ -15,13 +15,13 @@
 
 #include "base/plain_file.h"
 #include "base/text.h"
-#include "cli/thawing.h"
 #include "io/client/unix_api_client.h"
 #include "io/local/folder.h"
 #include "io/local/node_init.h"
 #include "io/local/restarts.h"
 #include "io/local/state_dir.h"
 #include "io/local/survivors.h"
+#include "io/local/thawing.h"
 #include "wire/api.h"
 
 namespace lockstep {

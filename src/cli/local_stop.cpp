@@ -6,13 +6,13 @@
 
 #include "base/text.h"
 #include "cli/local_cluster.h"
-#include "cli/thawing.h"
 #include "io/local/cgroups.h"
 #include "io/local/folder.h"
 #include "io/local/node_init.h"
 #include "io/local/restarts.h"
 #include "io/local/state_dir.h"
 #include "io/local/survivors.h"
+#include "io/local/thawing.h"
 
 namespace lockstep {
 

@@ -11,9 +11,9 @@
 #include "cli/local_cluster.h"
 #include "cli/node_fault.h"
 #include "cli/node_join.h"
-#include "cli/thawing.h"
 #include "cli/verb_words.h"
 #include "io/local/state_dir.h"
+#include "io/local/thawing.h"
 #include "views/shown_text.h"
 #include "wire/api.h"
 

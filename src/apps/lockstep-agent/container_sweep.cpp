@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::chrono::minutes kLongest{10};
+constexpr Duration kLongest = minutes(10);
 constexpr std::size_t kAtOnce = 8;  // users whose files are removed side by side
 
 TaskPlan plan_removal(const std::string& program, const std::string& home, std::uint32_t uid,
@@ -42,16 +42,16 @@ ContainerSweep::ContainerSweep(std::string folder, std::string program)
 }
 
 // Its user may have stopped it.
-void ContainerSweep::reap() {
+void ContainerSweep::reap(Instant boot_now) {
   for (auto it = removing_.begin(); it != removing_.end();) {
-    if (std::chrono::steady_clock::now() - it->second.began > kLongest)
+    if (boot_now - it->second.began > kLongest)
       ::kill(it->second.pid, SIGKILL);
     it = ::waitpid(it->second.pid, nullptr, WNOHANG) != 0 ? removing_.erase(it) : std::next(it);
   }
 }
 
-void ContainerSweep::look(const std::function<std::vector<JobId>(std::uint32_t uid)>& jobs_here) {
-  reap();
+void ContainerSweep::look(const std::function<std::vector<JobId>(std::uint32_t uid)>& jobs_here, Instant boot_now) {
+  reap(boot_now);
   for (auto it = due_.begin(); it != due_.end() && removing_.size() < kAtOnce;) {
     const std::uint32_t uid = *it;
     if (removing_.contains(uid)) {
@@ -63,7 +63,7 @@ void ContainerSweep::look(const std::function<std::vector<JobId>(std::uint32_t u
     start.run();
     const auto started = start.result();
     if (started.ok() && started->failure.empty())
-      removing_[uid] = {started->pid, std::chrono::steady_clock::now()};
+      removing_[uid] = {started->pid, boot_now};
     it = started.ok() && jobs.empty() ? due_.erase(it) : std::next(it);
   }
 }

@@ -5,7 +5,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/time.h"
 #include "model/ids.h"
 
 namespace lockstep {
@@ -25,16 +25,16 @@ class ContainerSweep {
 
   void used(std::uint32_t uid) { due_.insert(uid); }  // work of this user begins in a container
   // Begins to remove. jobs_here: those of a user that have not gone. While there are any, one looks again.
-  void look(const std::function<std::vector<JobId>(std::uint32_t uid)>& jobs_here);
+  void look(const std::function<std::vector<JobId>(std::uint32_t uid)>& jobs_here, Instant boot_now);
 
  private:
-  void reap();
+  void reap(Instant boot_now);
 
   std::string folder_, program_;
   std::set<std::uint32_t> due_;
   struct Removal {
     pid_t pid = 0;
-    std::chrono::steady_clock::time_point began;
+    Instant began;
   };
   std::map<std::uint32_t, Removal> removing_;
 };

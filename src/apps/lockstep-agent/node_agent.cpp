@@ -152,7 +152,7 @@ void NodeAgent::start() {
 }
 
 void NodeAgent::look_at_containers() {
-  containers_.look([this](std::uint32_t uid) { return logic_.jobs_of(uid); });
+  containers_.look([this](std::uint32_t uid) { return logic_.jobs_of(uid); }, clock_.boot());
   loop_.after(kContainersEvery, [this] { look_at_containers(); });
 }
 

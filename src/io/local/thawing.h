@@ -2,8 +2,10 @@
 // control groups no signal reaches a frozen process, and its node cannot end before it.
 #pragma once
 
+#include <atomic>
 #include <string>
-#include <thread>
+
+#include "base/thread.h"
 
 namespace lockstep {
 
@@ -11,9 +13,13 @@ class Thawing {
  public:
   // node: "" = all of them.
   explicit Thawing(const std::string& cluster_id, const std::string& node = {});
+  ~Thawing();
+  Thawing(const Thawing&) = delete;
+  Thawing& operator=(const Thawing&) = delete;
 
  private:
-  std::jthread thread_;
+  std::atomic<bool> over_ = false;
+  std::thread thread_;
 };
 
 }  // namespace lockstep
