@@ -27,6 +27,7 @@
 #include "cli/listen.h"
 #include "cli/units.h"
 #include "io/client/unix_api_client.h"
+#include "io/local/cgroup_host.h"
 #include "wire/api.h"
 
 extern char** environ;
@@ -203,9 +204,9 @@ void look_at_kernel_of_node(const Patient& patient, const NodeHere& node, Diagno
   if (split(trim(text_of_file("/proc/swaps")), '\n').size() > 1)
     report.note("/proc/swaps", "the machine swaps: a job that takes too much memory makes all others slow",
                 "swapoff -a");
-  if (access("/sys/fs/cgroup/cgroup.controllers", F_OK) != 0)
-    report.note("/sys/fs/cgroup", "cgroups are of version 1, or not mounted; nothing depends on them yet",
-                "boot with systemd.unified_cgroup_hierarchy=1");
+  if (const auto host = this_cgroup_host(); !host.ok())
+    report.warning("/sys/fs/cgroup", "jobs are not held to their memory and processes: " + host.error().message,
+                   "boot with systemd.unified_cgroup_hierarchy=1");
 }
 
 // --- clock ---

@@ -79,7 +79,7 @@ sshd=$(command -v sshd || ls /usr/sbin/sshd 2> /dev/null) ||
   { echo "lockstep ssh: $(hostname) has no sshd: install openssh-server there" >&2; exit 1; }
 dir=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-ssh-XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' TERM HUP INT
+trap 'exit 0' TERM HUP INT  # how a connection ends that went well
 ssh-keygen -q -t ed25519 -N "" -f "$dir/host" < /dev/null > /dev/null || exit 1
 printf '%s\n' "$0" > "$dir/keys"
 env | grep -E '^(SLURM|CUDA|LOCKSTEP|GPU|ROCR|LD_LIBRARY_PATH|TMPDIR)[A-Za-z0-9_]*=[^"\\]*$' |
@@ -88,6 +88,7 @@ env | grep -E '^(SLURM|CUDA|LOCKSTEP|GPU|ROCR|LD_LIBRARY_PATH|TMPDIR)[A-Za-z0-9_
 "$sshd" -i -e -f "$dir/config" -h "$dir/host" -o "AuthorizedKeysFile=$dir/keys" -o StrictModes=no -o UsePAM=no \
   -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no -o PidFile=none -o LogLevel=ERROR \
   -o "Subsystem=sftp internal-sftp" -o AllowTcpForwarding=yes -o AllowStreamLocalForwarding=yes -o PrintMotd=no
+exit 0  # sshd fails when its client hangs up; what matters was told to the client
 )sh";
 
 std::string home_dir() {
@@ -145,11 +146,14 @@ int shell_main(const slurm::ClientContext& context, int argc, char** argv) {
     return 2;
   }
   auto words = step_words(job.substr(0, job.find('.')), node);
-  if (command.empty() || (::isatty(0) && ::isatty(1)))
+  const bool at_terminal = ::isatty(0) && ::isatty(1);
+  if (at_terminal)
     words.emplace_back("--pty");
   if (command.empty()) {
     const char* shell = ::getenv("SHELL");
-    command = {shell && *shell ? shell : "/bin/sh", "-i"};
+    command = {shell && *shell ? shell : "/bin/sh"};
+    if (at_terminal)
+      command.emplace_back("-i");
   }
   words.insert(words.end(), command.begin(), command.end());
   return run_step(context, std::move(words));

@@ -92,7 +92,16 @@ Result<StepState> enter_running(const StepContainer& step, const StepFiles& file
   return state;
 }
 
+// Now, not when all the work has been done.
+Result<void> check_can_save(const std::string& path) {
+  const std::string folder = path.substr(0, std::max<std::size_t>(1, path.rfind('/')));
+  return path.empty() || ::access(folder.c_str(), W_OK | X_OK) == 0
+             ? Result<void>()
+             : Result<void>(os_error(format("cannot save the container at {}: {}", path, folder)));
+}
+
 Result<StepState> prepare(const StepContainer& step, const StepFiles& files) {
+  TRY(check_can_save(step.wanted.save));
   TRY(files.make_box_folder());
   if (step.wanted.name.empty())
     return make_new(step, files, OpenFile());

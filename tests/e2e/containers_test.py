@@ -283,6 +283,16 @@ class Containers(unittest.TestCase):
         done = self.srun("--container-save=/not/there.sqsh", "true", image=self.image)
         self.assertIn("cannot save the container at /not/there.sqsh", done.stderr)
 
+    def test_what_cannot_be_saved_is_said_before_the_work_begins(self):
+        done = self.srun("--container-save=/no/such/place/x.sqsh", "echo", "worked", image=self.image)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("cannot save the container at /no/such/place/x.sqsh: /no/such/place: No such file or directory", done.stderr)
+
+    def test_an_empty_variable_is_no_image(self):
+        done = self.srun("--container-image=", "echo", "outside")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("--container-image needs a value", done.stderr)
+
     def test_bundle(self):
         bundle = os.path.join(self.c.work, "bundle")
         subprocess.run(["umoci", "unpack", "--image", f"{self.layout}:v1", bundle], check=True, stdout=subprocess.DEVNULL)

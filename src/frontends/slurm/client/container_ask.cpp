@@ -157,6 +157,11 @@ void note_idle(const OptionSet& options, std::vector<std::string>& notes) {
 }  // namespace
 
 Result<Container> container_of(const OptionSet& options, const std::string& work_dir, std::vector<std::string>& notes) {
+  for (const Valued& row : kValued)
+    if (options.has(row.option) && options.text(row.option).empty())
+      return invalid(
+          format("{} needs a value: an empty variable, perhaps?", where_given(row.option, *options.find(row.option))),
+          row.option);
   Container container;
   container.image = image_of(options.text("container-image"), work_dir);
   container.bundle = absolute_path(options.text("container"), work_dir);
