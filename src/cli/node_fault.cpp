@@ -48,6 +48,13 @@ bool is_fault_of(std::string_view line, std::uint64_t gpu) {
   return !words.empty() && trim(line.substr(0, equals)) == "fault" && words[0] == std::to_string(gpu);
 }
 
+std::optional<std::uint64_t> gpu_count_in(const std::string& text) {
+  for (const std::string& line : split(text, '\n'))
+    if (const auto equals = line.find('='); equals != line.npos && trim(line.substr(0, equals)) == "count")
+      return parse_uint(trim(line.substr(equals + 1)));
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool is_gpu_fault(std::string_view fault) {
@@ -99,6 +106,10 @@ Result<void> add_gpu_faults(const ClusterDir& dir, const std::vector<std::string
   const auto text = folder->read("gpus");
   if (!text)
     return text.error().code == Errc::kNotFound ? not_found(format("{} has no simulated GPUs", node)) : text.error();
+  if (const auto count = gpu_count_in(*text); !count)
+    return invalid(format("{}/gpus does not say how many GPUs there are (count = N)", folder->path()));
+  else if (*gpu >= *count)
+    return invalid(format("{} has {} GPUs: there is no number {}", node, *count, *gpu));
   return folder->write("gpus", with_gpu_faults(*text, *gpu, faults), 0644);
 }
 

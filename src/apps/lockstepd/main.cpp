@@ -335,6 +335,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "lockstepd: error: %s\n", options.error().message.c_str());
     return 2;
   }
+  if (options->version) {
+    puts("lockstepd " LOCKSTEP_VERSION);
+    return 0;
+  }
   if (options->help) {
     std::fputs(kDaemonHelp, stdout);
     return 0;

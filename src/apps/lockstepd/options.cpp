@@ -53,6 +53,7 @@ struct Switch {
 constexpr Switch kSwitches[] = {
     {"--help", &DaemonOptions::help, true},
     {"-h", &DaemonOptions::help, true},
+    {"--version", &DaemonOptions::version, true},
     {"--rights", &DaemonOptions::rights, true},
     {"--kill-invalid-depend", &DaemonOptions::kill_invalid_dependency},
     {"--defragment", &DaemonOptions::defragment},

@@ -31,7 +31,7 @@ struct DaemonOptions {
   bool replace = false;
   bool json = false;
   bool rights = false;  // print the table of rights and end
-  bool help = false;
+  bool help = false, version = false;
 };
 Result<DaemonOptions> parse_options(int argc, char** argv);
 extern const char* const kDaemonHelp;
