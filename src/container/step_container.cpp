@@ -229,7 +229,7 @@ Result<StepContainer> take_step_container(std::vector<std::string>& env) {
   step.wanted = TRY(decode_container(value_in(env, kVariables[0])));
   step.home = value_in(env, kVariables[1]);
   step.work = value_in(env, kVariables[2]);
-  if (!step.home.starts_with('/') || !parse_work_id(step.work))
+  if (!step.home.starts_with('/') || !parse_work_id(work_in(step.work)))
     return invalid("lockstep-container is started by lockstep-shim, for the tasks of a step");
   std::erase_if(env, [](const std::string& line) {
     return std::any_of(std::begin(kVariables), std::end(kVariables), [&](std::string_view name) {

@@ -173,6 +173,7 @@ std::string encode(const AgentFile& f) {
                               {"peer_port", f.peer_port},
                               {"shim", f.shim},
                               {"realm", f.realm},
+                              {"task_range", f.task_range},
                               {"cpus", f.cpus},
                               {"memory_mb", f.memory_mb},
                               {"weight", f.weight},
@@ -208,6 +209,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
   read(o, "peer_port", f.peer_port);
   read(o, "shim", f.shim);
   read(o, "realm", f.realm);
+  read(o, "task_range", f.task_range);
   read(o, "cpus", f.cpus);
   read(o, "memory_mb", f.memory_mb);
   read(o, "weight", f.weight);

@@ -99,6 +99,8 @@ Result<Node> read_facts(const AgentFile& settings) {
   node.meta.name = settings.node.empty() ? node.hostname.substr(0, node.hostname.find('.')) : settings.node;
   node.address =
       settings.address.empty() ? address_towards(settings.controller_host, settings.controller_port) : settings.address;
+  if (::geteuid() == 0)  // nobody else makes namespaces
+    node.task_range = settings.task_range;
   const std::string boot_file =
       settings.boot_id_file.empty() ? "/proc/sys/kernel/random/boot_id" : settings.boot_id_file;
   node.boot_id = trim(read_text(boot_file));
