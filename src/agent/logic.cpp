@@ -495,7 +495,7 @@ struct AgentLogic::Inner {
   }
   void hear(const Refused&) { welcome = false; }
   void hear(const TaskRoutes&) {}  // of others
-  void hear(const Revoked&) {}  // about connections, which others hold
+  void hear(const Revoked&) {}     // about connections, which others hold
   void hear(const RenewAck& m) {
     // Only what we said on this connection: fences must not move by a stranger's number.
     const auto it = std::find(renewals.begin(), renewals.end(), m.sent_boot_us);
@@ -606,9 +606,9 @@ struct AgentLogic::Inner {
   }
 
   void refuse_address(const WorkId& key, HeldAttempt& attempt, const TaskPart& task) {
-    const std::string why = format("node {} has no address to give to a task: {}", facts.meta.name,
-                                   settings.no_addresses.empty() ? "its agent's settings name no task_range"
-                                                                 : settings.no_addresses);
+    const std::string why =
+        format("node {} has no address to give to a task: {}", facts.meta.name,
+               settings.no_addresses.empty() ? "its agent's settings name no task_range" : settings.no_addresses);
     report(key.job, key.attempt, TaskContainers{task.group, task.index, task.incarnation, {}, {}, why});
     failed(key, attempt, HeldWork{{task.index}}, why);
   }
@@ -745,9 +745,7 @@ struct AgentLogic::Inner {
     switch (event.what) {
       case ShimEvent::What::kStarted: return started(event.key, attempt, work);
       case ShimEvent::What::kEnded: return ended(event.key, attempt, work, event.results, event.use);
-      case ShimEvent::What::kFailed:
-        report_failed_sandbox(event);
-        return failed(event.key, attempt, work, event.why);
+      case ShimEvent::What::kFailed: report_failed_sandbox(event); return failed(event.key, attempt, work, event.why);
       case ShimEvent::What::kContainers: return report_containers(event);
       case ShimEvent::What::kPaused:
       case ShimEvent::What::kResumed: return settled(event.key, attempt, event);

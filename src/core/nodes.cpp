@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/ip_range.h"
 #include "base/characters.h"
 #include "base/hostlist.h"
+#include "base/ip_range.h"
 #include "base/mutant.h"
 #include "base/text.h"
 #include "core/attempts.h"

@@ -65,7 +65,8 @@ Result<void> check_names(const std::vector<std::string>& names, const char* what
   std::set<std::string> seen;
   for (const std::string& name : names) {
     if (!is_dns_label(name))
-      return invalid(format("\"{}\" is no name of a {}: up to 63 small letters, digits and \"-\" are", name, what), field);
+      return invalid(format("\"{}\" is no name of a {}: up to 63 small letters, digits and \"-\" are", name, what),
+                     field);
     if (!seen.insert(name).second)
       return invalid(format("two {}s are called {}", what, name), field);
   }
@@ -97,8 +98,8 @@ Result<void> check_sandbox(const GroupSpec& group, const std::string& field) {
     if (one.argv.empty() && one.container.image.empty())
       return invalid(format("container {} has nothing to run", one.name), field);
     if (!one.container.name.empty() || !one.container.save.empty() || !one.container.bundle.empty())
-      return invalid(format("container {}: in a sandbox containers have no name, save and bundle of their own", one.name),
-                     field);
+      return invalid(
+          format("container {}: in a sandbox containers have no name, save and bundle of their own", one.name), field);
     if (one.container.image.empty() && !one.container.mounts.empty())
       return invalid(format("container {} has mounts and no image: on the node itself nothing is mounted", one.name),
                      field);

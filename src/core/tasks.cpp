@@ -193,8 +193,7 @@ void stamp(ContainerStatus& now, const ContainerStatus* before, Instant at) {
 // All that are to run for as long as the task does.
 bool all_ready(const std::vector<ContainerStatus>& containers, const Sandbox& sandbox) {
   for (std::size_t i = 0; i < containers.size(); ++i)
-    if (!containers[i].ready &&
-        (i >= sandbox.containers.size() || sandbox.containers[i].kind != ContainerKind::kInit))
+    if (!containers[i].ready && (i >= sandbox.containers.size() || sandbox.containers[i].kind != ContainerKind::kInit))
       return false;
   return !containers.empty();
 }

@@ -58,8 +58,8 @@ struct ShimPid {
 std::string encode_launch_record(const ShimStart& start);
 std::string encode_pids_record(const std::vector<ShimPid>& pids);
 std::string encode_result_record(const std::vector<TaskResult>& results);
-std::string encode_ended_record(std::int64_t boot_us);  // goes before the result
-std::string encode_use_record(const WorkUse& use);      // does, too
+std::string encode_ended_record(std::int64_t boot_us);          // goes before the result
+std::string encode_use_record(const WorkUse& use);              // does, too
 std::string encode_containers_record(const std::string& text);  // does, too; as wire/sandbox_text has it
 
 struct ShimRecords {

@@ -208,7 +208,10 @@ int run_sandbox_keeper() {
   auto around = take_surroundings(*sandbox);
   if (!around.ok())
     return complain("volumes of the sandbox: " + around.error().message);
-  const int code = Keeper(std::move(*sandbox), *around, grace ? millis(static_cast<std::int64_t>(std::min<std::uint64_t>(*grace, 3'600'000))) : kGraceOtherwise).run(signals);
+  const int code =
+      Keeper(std::move(*sandbox), *around,
+             grace ? millis(static_cast<std::int64_t>(std::min<std::uint64_t>(*grace, 3'600'000))) : kGraceOtherwise)
+          .run(signals);
   remove_volumes(*around);
   return code;
 }

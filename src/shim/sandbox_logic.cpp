@@ -14,7 +14,8 @@ constexpr Duration kSteadyAfter = minutes(10);  // who ran so long waits as if i
 constexpr Duration kPeriodLeast = millis(100);
 
 Duration back_off(std::uint32_t quick_ends) {
-  return quick_ends >= 10 ? kBackOffLongest : std::min(kBackOffFirst * (std::int64_t{1} << (quick_ends - 1)), kBackOffLongest);
+  return quick_ends >= 10 ? kBackOffLongest
+                          : std::min(kBackOffFirst * (std::int64_t{1} << (quick_ends - 1)), kBackOffLongest);
 }
 
 std::string end_words(const ExitStatus& exit) {
@@ -66,9 +67,8 @@ void SandboxLogic::let_next_start(Instant now) {
       continue;
     if (!lives_[i].is_wanted)
       start(i, now);
-    const bool done = spec(i).kind == ContainerKind::kInit
-                          ? lives_[i].over && statuses_[i].exit.ok()
-                          : has_started_up(i) || statuses_[i].restarts > 0;
+    const bool done = spec(i).kind == ContainerKind::kInit ? lives_[i].over && statuses_[i].exit.ok()
+                                                           : has_started_up(i) || statuses_[i].restarts > 0;
     if (!done)
       return;
   }
@@ -230,9 +230,8 @@ Instant SandboxLogic::next_timer() const {
 }
 
 bool SandboxLogic::over() const {
-  return ending_ && std::none_of(statuses_.begin(), statuses_.end(), [](const ContainerStatus& one) {
-           return one.state == ContainerState::kRunning;
-         });
+  return ending_ && std::none_of(statuses_.begin(), statuses_.end(),
+                                 [](const ContainerStatus& one) { return one.state == ContainerState::kRunning; });
 }
 
 ExitStatus SandboxLogic::result() const {

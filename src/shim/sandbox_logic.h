@@ -76,8 +76,8 @@ class SandboxLogic {
   std::vector<Life> lives_;
   std::vector<ContainerStatus> statuses_;
   std::vector<Order> orders_;
-  bool ending_ = false;   // nothing starts any more
-  bool failed_ = false;   // an init container failed for good
+  bool ending_ = false;  // nothing starts any more
+  bool failed_ = false;  // an init container failed for good
 };
 
 }  // namespace lockstep

@@ -38,8 +38,8 @@ SandboxLogic logic_of(std::vector<SandboxContainer> containers) {
 ContainerState state(const SandboxLogic& logic, std::size_t i) { return logic.containers()[i].state; }
 
 TEST(SandboxLogic, InitContainersRunOneAfterTheOtherBeforeTheMainOnes) {
-  auto logic = logic_of({container("main"), container("first", ContainerKind::kInit),
-                         container("second", ContainerKind::kInit)});
+  auto logic = logic_of(
+      {container("main"), container("first", ContainerKind::kInit), container("second", ContainerKind::kInit)});
   EXPECT_EQ(logic.take_orders(), (Orders{{What::kStart, 1}}));
   logic.ended(1, {}, at(1));
   EXPECT_EQ(logic.take_orders(), (Orders{{What::kStart, 2}}));

@@ -36,8 +36,8 @@ constexpr const char* kPlugins[] = {"ptp", "host-local"};
 // A descriptor with the text, to be read from its beginning.
 int memory_file(const std::string& text) {
   const int fd = ::memfd_create("cni", MFD_CLOEXEC);
-  if (fd >= 0 && (::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-                  ::lseek(fd, 0, SEEK_SET) != 0)) {
+  if (fd >= 0 &&
+      (::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size()) || ::lseek(fd, 0, SEEK_SET) != 0)) {
     ::close(fd);
     return -1;
   }
@@ -72,11 +72,11 @@ struct PluginRun {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::setns(run.host, CLONE_NEWNET) != 0 || ::dup2(in, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(out, 2) < 0)
     ::_exit(127);
-  std::string env[] = {format("CNI_COMMAND={}", run.command), "CNI_CONTAINERID=" + run.work, "CNI_NETNS=" + network,
-                       format("CNI_IFNAME={}", kInterface), format("CNI_PATH={}", kCniFolder),
-                       "PATH=/usr/sbin:/usr/bin:/sbin:/bin"};
-  char* variables[] = {env[0].data(), env[1].data(), env[2].data(), env[3].data(), env[4].data(), env[5].data(),
-                       nullptr};
+  std::string env[] = {
+      format("CNI_COMMAND={}", run.command), "CNI_CONTAINERID=" + run.work,     "CNI_NETNS=" + network,
+      format("CNI_IFNAME={}", kInterface),   format("CNI_PATH={}", kCniFolder), "PATH=/usr/sbin:/usr/bin:/sbin:/bin"};
+  char* variables[] = {env[0].data(), env[1].data(), env[2].data(), env[3].data(),
+                       env[4].data(), env[5].data(), nullptr};
   std::string program = format("{}/{}", kCniFolder, kPlugins[0]);
   char* words[] = {program.data(), nullptr};
   close_on_exec_from(3);
@@ -100,15 +100,14 @@ Result<std::string> run_plugin(const PluginRun& run) {
     ::close(ends[0]);
     return os_error("cannot make a process");
   }
-  std::string said = read_until(ends[0], boot_clock_us() + kPluginPatienceUs);
+  const std::int64_t until_us = boot_clock_us() + kPluginPatienceUs;
+  std::string said = read_until(ends[0], until_us);
   ::close(ends[0]);
   int status = 0;
-  if (::waitpid(pid, &status, WNOHANG) == 0) {
-    ::usleep(20'000);
-    if (::waitpid(pid, &status, WNOHANG) == 0) {
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, &status, 0);
-    }
+  while (::waitpid(pid, &status, WNOHANG) == 0 && boot_clock_us() < until_us) ::usleep(1000);
+  if (boot_clock_us() >= until_us) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, &status, 0);
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
     return said;
@@ -153,18 +152,17 @@ void release_where(const std::string& folder, const std::function<bool(std::stri
 Result<void> check_plugins(const std::string& folder) {
   for (const char* name : kPlugins)
     if (::access(format("{}/{}", folder, name).c_str(), X_OK) != 0)
-      return Error{Errc::kUnsupported,
-                   format("{}/{} is not there: tasks get addresses by the package containernetworking-plugins", folder,
-                          name),
-                   {}};
+      return Error{
+          Errc::kUnsupported,
+          format("{}/{} is not there: tasks get addresses by the package containernetworking-plugins", folder, name),
+          {}};
   return {};
 }
 
 std::string plugin_configuration(const SandboxPlace& place, const std::string& folder) {
-  return format(
-      R"({{"cniVersion":"0.4.0","name":"{}","type":"ptp","ipam":{{"type":"host-local","dataDir":"{}",)"
-      R"("ranges":[[{{"subnet":"{}"}}]],"routes":[{{"dst":"0.0.0.0/0"}}]}}}})",
-      kNetworkName, folder, place.range);
+  return format(R"({{"cniVersion":"0.4.0","name":"{}","type":"ptp","ipam":{{"type":"host-local","dataDir":"{}",)"
+                R"("ranges":[[{{"subnet":"{}"}}]],"routes":[{{"dst":"0.0.0.0/0"}}]}}}})",
+                kNetworkName, folder, place.range);
 }
 
 // Of a program of the node's own: what is looked for is enough.
@@ -183,7 +181,8 @@ Result<SandboxNetwork> SandboxNetwork::make(const SandboxPlace& place, const std
   if (::geteuid() != 0)
     return Error{Errc::kUnsupported, "a task gets an address of its own only where the agent is root", {}};
   if (!parse_ip_range(place.range))
-    return Error{Errc::kUnsupported, "this node has no addresses for tasks: its agent's settings name no task_range", {}};
+    return Error{
+        Errc::kUnsupported, "this node has no addresses for tasks: its agent's settings name no task_range", {}};
   TRY(check_plugins());
   SandboxNetwork out;
   out.work_ = work;
@@ -228,9 +227,8 @@ void release_address_of(const std::string& folder, const std::string& work) {
 }
 
 void release_addresses_but(const std::string& folder, const std::vector<std::string>& lives) {
-  release_where(folder, [&lives](std::string_view owner) {
-    return std::find(lives.begin(), lives.end(), owner) == lives.end();
-  });
+  release_where(
+      folder, [&lives](std::string_view owner) { return std::find(lives.begin(), lives.end(), owner) == lives.end(); });
 }
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-inline constexpr const char* kCniFolder = "/usr/lib/cni";  // of Debian's containernetworking-plugins
+inline constexpr const char* kCniFolder = "/usr/lib/cni";        // of Debian's containernetworking-plugins
 inline constexpr std::string_view kAddressFolder = "addresses";  // beside the shims' folders: one file an address
 
 class SandboxNetwork {

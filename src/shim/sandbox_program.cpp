@@ -40,9 +40,9 @@ std::string own_variable(const char* name) {
 }
 
 bool is_keepers(std::string_view line) {
-  for (const std::string_view name : {std::string_view(kHomeVariable), std::string_view(kWorkVariable),
-                                      std::string_view(kContainerVariable), std::string_view(kSandboxGraceVariable),
-                                      std::string_view(kSandboxProgramVariable)})
+  for (const std::string_view name :
+       {std::string_view(kHomeVariable), std::string_view(kWorkVariable), std::string_view(kContainerVariable),
+        std::string_view(kSandboxGraceVariable), std::string_view(kSandboxProgramVariable)})
     if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == '=')
       return true;
   return false;
@@ -138,11 +138,18 @@ void end_what_is_left() {
 [[noreturn]] void end_as(int wait_status) {
   if (WIFEXITED(wait_status))
     ::_exit(WEXITSTATUS(wait_status));
+  const int signal = WTERMSIG(wait_status);
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
-  reset_signals();
-  ::raise(WTERMSIG(wait_status));
-  ::_exit(128 + WTERMSIG(wait_status));
+  for (const int other : {SIGTERM, SIGINT, SIGHUP, SIGQUIT})
+    ::signal(other, SIG_IGN);  // what was sent to all waits here
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+  sigset_t one;
+  ::sigemptyset(&one);
+  ::sigaddset(&one, signal);
+  ::sigprocmask(SIG_UNBLOCK, &one, nullptr);
+  ::_exit(128 + signal);
 }
 
 // Signals stay blocked here: what ends the container is for its processes.
@@ -170,9 +177,9 @@ void end_what_is_left() {
 }
 
 bool http_passes(int fd, const Probe& probe, const std::string& host) {
-  std::string ask = format("{} {} HTTP/1.1\r\nHost: {}:{}\r\nUser-Agent: lockstep-probe\r\nAccept: */*\r\n",
-                           probe.post_data.empty() ? "GET" : "POST", probe.path.empty() ? "/" : probe.path, host,
-                           probe.port);
+  std::string ask =
+      format("{} {} HTTP/1.1\r\nHost: {}:{}\r\nUser-Agent: lockstep-probe\r\nAccept: */*\r\n",
+             probe.post_data.empty() ? "GET" : "POST", probe.path.empty() ? "/" : probe.path, host, probe.port);
   if (!probe.post_data.empty())
     ask += format("Content-Length: {}\r\n", probe.post_data.size());
   ask += "Connection: close\r\n\r\n" + probe.post_data;
@@ -233,7 +240,8 @@ Result<SandboxSurroundings> take_surroundings(const Sandbox& sandbox) {
   if (!work || !out.home.starts_with('/'))
     return invalid("the shim named no folder for them");
   std::string folder = out.home;
-  for (const std::string& part : {std::string("jobs"), format("{}", work->job.value), std::string("volumes"), out.work}) {
+  for (const std::string& part :
+       {std::string("jobs"), format("{}", work->job.value), std::string("volumes"), out.work}) {
     folder += "/" + part;
     TRY(make_folder(folder));
   }

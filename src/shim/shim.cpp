@@ -57,7 +57,11 @@ constexpr std::int64_t kLaunchPatienceUs = kSecondUs;  // for files that take lo
 constexpr std::size_t kClientsMax = 64;                // connections
 constexpr std::size_t kAttachedMax = 32;               // of them for frames
 constexpr std::size_t kAgentsMax = 4;                  // of them for control
-constexpr std::int64_t kContainersEveryUs = 200'000;  // between two words of them to the agent
+// Words of containers to the agent: each becomes an entry of the cluster's log, and the user decides how many there are
+// to say. A few may follow each other at once, further ones at this rate.
+constexpr std::int64_t kContainersEveryUs = 5 * kSecondUs;
+constexpr std::int64_t kContainersAtOnce = 12;
+constexpr std::int64_t kContainersGatherUs = 50'000;  // what changes together is told together
 constexpr int kPumpRounds = 16;
 constexpr std::uint64_t kSignalMost = 64;
 constexpr std::int64_t kWorldPatienceUs = 30 * kSecondUs;  // for lockstep-pmi to say the tasks' variables
@@ -204,22 +208,23 @@ class Shim {
   std::size_t launched_ = 0;              // so many of the first tasks
   std::map<pid_t, TaskEnd> early_ends_;   // of tasks that ended before we knew their pids
   ControlGroup group_{{}, {}};
-  WorkUse used_;                              // of all processes that were waited for; says nothing of tasks
-  std::uint64_t memory_kills_ = 0;            // that were told
-  std::string killed_program_;                // the last one that SIGKILL ended
-  std::unique_ptr<PmiLink> world_;            // of tasks that find each other
-  bool world_waits_ = false;                  // for what it is to tell them, before they start
-  std::vector<bool> world_told_;              // of the end of each task
-  std::string host_;                          // without its domain
-  pid_t teller_ = -1;                         // writes a line of ours into a file of the user's
-  std::optional<ContainerPlace> container_;   // none, too, once what follows the tasks in it has begun
-  std::unique_ptr<TaskStart> finish_;         // what follows
-  pid_t finisher_ = 0;                        // its process, until it has ended
-  std::optional<SandboxTask> sandbox_;        // of a task that is one
-  std::int64_t containers_told_us_ = 0, containers_at_us_ = kTimeNever;  // the last word of them, and the next one
-  std::optional<Error> failed_;               // no process could be made: nothing of the step shall stay
-  bool started_ = false;                      // and told so
-  std::int64_t began_us_ = 0, ended_us_ = 0;  // boot clock: an agent may hear of it much later
+  WorkUse used_;                                // of all processes that were waited for; says nothing of tasks
+  std::uint64_t memory_kills_ = 0;              // that were told
+  std::string killed_program_;                  // the last one that SIGKILL ended
+  std::unique_ptr<PmiLink> world_;              // of tasks that find each other
+  bool world_waits_ = false;                    // for what it is to tell them, before they start
+  std::vector<bool> world_told_;                // of the end of each task
+  std::string host_;                            // without its domain
+  pid_t teller_ = -1;                           // writes a line of ours into a file of the user's
+  std::optional<ContainerPlace> container_;     // none, too, once what follows the tasks in it has begun
+  std::unique_ptr<TaskStart> finish_;           // what follows
+  pid_t finisher_ = 0;                          // its process, until it has ended
+  std::optional<SandboxTask> sandbox_;          // of a task that is one
+  std::int64_t containers_paid_us_ = 0;         // up to when words of them have been used up
+  std::int64_t containers_at_us_ = kTimeNever;  // the next word of them
+  std::optional<Error> failed_;                 // no process could be made: nothing of the step shall stay
+  bool started_ = false;                        // and told so
+  std::int64_t began_us_ = 0, ended_us_ = 0;    // boot clock: an agent may hear of it much later
   bool children_gone_ = false;
   bool over_ = false;            // every process of the step is gone and the result is known
   bool result_written_ = false;  // or forgotten by the agent, who has it
@@ -330,7 +335,7 @@ Result<void> Shim::begin_launch() {
       return std::find(paths.begin(), earlier, path) != earlier;
     });
     TRY(tasks_.back()->prepare(start_, script_fd_, twin, container_ ? &*container_ : nullptr,
-                                 sandbox_ ? &*sandbox_ : nullptr));
+                               sandbox_ ? &*sandbox_ : nullptr));
     starts.push_back(tasks_.back()->start());
   }
   CHECK(starts.size() == start_.launch.ranks.size() && tasks_.size() == starts.size());
@@ -356,19 +361,22 @@ Result<void> Shim::place_sandbox() {
   const std::string own = folder;
   const std::string run = own.substr(0, own.rfind("/shims/"));
   const char* state = ::getenv(kSpillVariable);
-  sandbox_ = TRY(SandboxTask::make(start_, text_of(*work), state ? state : "../..",
-                                   format("{}/{}", run, kAddressFolder)));
+  sandbox_.emplace(
+      TRY(SandboxTask::make(start_, text_of(*work), state ? state : "../..", format("{}/{}", run, kAddressFolder))));
   return {};
 }
 
 void Shim::hear_sandbox() {
-  if (sandbox_->read() && containers_at_us_ == kTimeNever)
-    containers_at_us_ = containers_told_us_ + kContainersEveryUs;
+  if (!sandbox_->read() || containers_at_us_ != kTimeNever)
+    return;
+  const std::int64_t now_us = boot_clock_us();
+  containers_paid_us_ =
+      std::max(containers_paid_us_, now_us - kContainersAtOnce * kContainersEveryUs) + kContainersEveryUs;
+  containers_at_us_ = std::max(now_us + kContainersGatherUs, containers_paid_us_);
 }
 
 void Shim::tell_containers() {
   containers_at_us_ = kTimeNever;
-  containers_told_us_ = boot_clock_us();
   if (started_ && !over_ && !sandbox_->told().empty())
     tell_agents(format("containers {}\n", sandbox_->told()));
 }
@@ -682,9 +690,8 @@ std::int64_t Shim::act_on_timers(std::int64_t now_us) {
     refuse_tasks(format("lockstep-pmi, by which the tasks find each other, was not ready within {} s",
                         kWorldPatienceUs / kSecondUs));
   const std::int64_t world_due_us = world_waits_ && !paused_ ? world_due_us_ : kTimeNever;
-  return std::min(
-      {kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_, started_at_us_, world_due_us,
-       containers_at_us_});
+  return std::min({kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_, started_at_us_,
+                   world_due_us, containers_at_us_});
 }
 
 // There is always a place for one more, since it may be the agent: those go first who have not said what they are.
@@ -915,8 +922,8 @@ void Shim::check_over() {
   kill_at_us_ = fence_at_us_ = started_at_us_ = kTimeNever;
   containers_at_us_ = kTimeNever;
   const std::string containers = sandbox_ ? encode_containers_record(sandbox_->told()) : std::string();
-  result_written_ = append_record(
-      record_fd_, containers + encode_ended_record(ended_us_) + encode_use_record(use()) + encode_result_record(results));
+  result_written_ = append_record(record_fd_, containers + encode_ended_record(ended_us_) + encode_use_record(use()) +
+                                                  encode_result_record(results));
   linger_until_us_ = boot_clock_us() + kLingerUs;
   tell_agents(state_lines().substr(kShimHello.size()));
 }

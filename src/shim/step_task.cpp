@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "shim/protocol.h"
 #include "shim/task_hooks.h"
 
 namespace lockstep {

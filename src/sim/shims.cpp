@@ -67,7 +67,8 @@ void SimShims::begin_sandbox(const WorkId& key, Shim& shim) {
     while (!addresses_.insert(ip_text(at)).second) ++at;
     shim.address = ip_text(at);
   }
-  timeline_.after(micros(rng_.between(1000, 500'000)), [this, key, number = shim.number] { change_container(key, number); });
+  timeline_.after(micros(rng_.between(1000, 500'000)),
+                  [this, key, number = shim.number] { change_container(key, number); });
 }
 
 // Init containers run, fail and are done, the others start, are ready or not, and start again.

@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include "base/ip_range.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -228,6 +229,10 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
     return Error{Errc::kInvalid, "agent settings name no controller port", "controller_port"};
   if (f.state_dir.empty())
     return Error{Errc::kInvalid, "agent settings name no state directory", "state_dir"};
+  if (!f.task_range.empty() && !parse_ip_range(f.task_range))
+    return Error{Errc::kInvalid,
+                 format("\"{}\" is no range of addresses, like \"10.88.3.0/24\" (from /8 to /30)", f.task_range),
+                 "task_range"};
   if (f.memory_mb < 0)
     return Error{Errc::kInvalid, "memory must not be negative", "memory_mb"};
   return f;
