@@ -20,6 +20,7 @@ struct StepContainer {
   Container wanted;
   std::string home;    // of the user's images and containers on this node
   std::string work;    // the step, as text_of(WorkId)
+  int began = -1;      // takes a byte when the program cannot be reached, and is closed by it otherwise; -1 = none
   std::string script;  // the job's, a file of the node that is to be seen inside; "" = none
 };
 

@@ -72,8 +72,7 @@ class Keeper {
       tell_if_due();
       if (logic_.over())
         break;
-      pollfd wait{signals, POLLIN, 0};
-      ::poll(&wait, 1, time_to_wait());
+      wait_for_something(signals);
       hear(signals);
       reap();
     }
@@ -97,6 +96,39 @@ class Keeper {
     return static_cast<int>(std::clamp<std::int64_t>((due - now()).millis() + 1, 0, 3'600'000));
   }
 
+  void wait_for_something(int signals) {
+    std::vector<pollfd> waits = {{signals, POLLIN, 0}};
+    for (const auto& [fd, container] : beginning_) waits.push_back({fd, POLLIN, 0});
+    if (::poll(waits.data(), waits.size(), time_to_wait()) <= 0)
+      return;
+    for (std::size_t i = 1; i < waits.size(); ++i)
+      if (waits[i].revents != 0)
+        begin(waits[i].fd);
+  }
+
+  void begin(int fd) {
+    const auto it = beginning_.find(fd);
+    const std::size_t container = it->second;
+    beginning_.erase(it);
+    char byte = 0;
+    const bool runs = ::read(fd, &byte, 1) == 0;
+    ::close(fd);
+    if (runs)
+      logic_.began(container, now());
+    changed_ = true;
+  }
+
+  // Of one that has ended nothing begins any more.
+  void forget_beginning(std::size_t container) {
+    for (auto it = beginning_.begin(); it != beginning_.end();)
+      if (it->second == container) {
+        ::close(it->first);
+        it = beginning_.erase(it);
+      } else {
+        ++it;
+      }
+  }
+
   void hear(int signals) {
     signalfd_siginfo info{};
     while (::read(signals, &info, sizeof info) == sizeof info)
@@ -111,6 +143,7 @@ class Keeper {
       if (const auto it = containers_.find(pid); it != containers_.end()) {
         const std::size_t container = it->second;
         containers_.erase(it);
+        forget_beginning(container);
         logic_.ended(container, exit_of(status), now());
       } else if (const auto probe = probes_.find(pid); probe != probes_.end()) {
         const ProbeRun run = probe->second;
@@ -134,9 +167,13 @@ class Keeper {
   }
 
   void start(std::size_t i) {
-    const pid_t pid = start_container(sandbox_.containers[i], logic_.life(i), around_);
-    if (pid > 0)
-      containers_[pid] = i;
+    const StartedContainer started = start_container(sandbox_.containers[i], logic_.life(i), around_);
+    if (started.began >= 0 && started.pid > 0)
+      beginning_[started.began] = i;
+    else if (started.began >= 0)
+      ::close(started.began);
+    if (started.pid > 0)
+      containers_[started.pid] = i;
     else
       logic_.not_started(i, format("cannot make a process: {}", ::strerror(errno)), now());
   }
@@ -183,6 +220,7 @@ class Keeper {
   SandboxSurroundings around_;
   SandboxLogic logic_;
   std::map<pid_t, std::size_t> containers_;
+  std::map<int, std::size_t> beginning_;  // by a descriptor: see StartedContainer
   std::map<pid_t, ProbeRun> probes_;
   std::vector<ContainerStatus> told_;
   std::int64_t told_us_ = 0;

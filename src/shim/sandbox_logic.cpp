@@ -78,15 +78,23 @@ void SandboxLogic::let_next_start(Instant now) {
 }
 
 void SandboxLogic::start(std::size_t i, Instant now) {
-  CHECK(statuses_[i].state != ContainerState::kRunning && !lives_[i].over && !ending_, spec(i).name);
-  lives_[i].is_wanted = true;
+  CHECK(!lives_[i].lives && !lives_[i].over && !ending_, spec(i).name);
+  lives_[i].is_wanted = lives_[i].lives = true;
   lives_[i].start_at = kNever;
+  lives_[i].began = now;
+  statuses_[i].reason = "ContainerCreating";
+  orders_.push_back({Order::What::kStart, i});
+}
+
+void SandboxLogic::began(std::size_t i, Instant now) {
+  if (!lives_[i].lives || statuses_[i].state == ContainerState::kRunning)
+    return;
   lives_[i].began = now;
   statuses_[i].state = ContainerState::kRunning;
   statuses_[i].reason.clear();
-  orders_.push_back({Order::What::kStart, i});
   begin_probes(i, now);
   look_at_readiness(i);
+  let_next_start(now);
 }
 
 void SandboxLogic::begin_probes(std::size_t i, Instant now) {
@@ -137,7 +145,7 @@ void SandboxLogic::look_at_readiness(std::size_t i) {
 }
 
 void SandboxLogic::end_container(std::size_t i, Instant now) {
-  if (statuses_[i].state != ContainerState::kRunning || lives_[i].kill_at != kNever)
+  if (!lives_[i].lives || lives_[i].kill_at != kNever)
     return;
   lives_[i].kill_at = now + grace_;
   orders_.push_back({Order::What::kTerm, i});
@@ -150,9 +158,12 @@ void SandboxLogic::not_started(std::size_t i, std::string why, Instant now) {
 }
 
 void SandboxLogic::ended(std::size_t i, ExitStatus exit, Instant now) {
-  CHECK(statuses_[i].state == ContainerState::kRunning, spec(i).name);
-  const std::string probe_failed = statuses_[i].reason;
+  CHECK(lives_[i].lives, spec(i).name);
+  // Its end may be heard before its beginning: then it ran for a moment, or could not be made.
+  const bool never_began = statuses_[i].state != ContainerState::kRunning;
+  const std::string known_why = never_began ? (exit.ok() ? "" : "CreateContainerError") : statuses_[i].reason;
   Life& life = lives_[i];
+  life.lives = false;
   life.kill_at = kNever;
   life.probes.clear();
   life.probes.resize(spec(i).probes.size());
@@ -163,11 +174,11 @@ void SandboxLogic::ended(std::size_t i, ExitStatus exit, Instant now) {
     life.start_at = now + back_off(life.quick_ends);
     ++statuses_[i].restarts;
     statuses_[i].state = ContainerState::kWaiting;
-    statuses_[i].reason = probe_failed.empty() ? "CrashLoopBackOff" : probe_failed;
+    statuses_[i].reason = known_why.empty() ? "CrashLoopBackOff" : known_why;
   } else {
     life.over = true;
     statuses_[i].state = ContainerState::kEnded;
-    statuses_[i].reason = probe_failed.empty() ? end_words(exit) : probe_failed;
+    statuses_[i].reason = known_why.empty() ? end_words(exit) : known_why;
     if (spec(i).kind == ContainerKind::kInit && !exit.ok())
       failed_ = true;
   }
@@ -185,7 +196,7 @@ void SandboxLogic::begin_end(Instant now) {
   for (std::size_t i = 0; i < lives_.size(); ++i) {
     lives_[i].start_at = kNever;
     lives_[i].over = true;
-    if (statuses_[i].state == ContainerState::kRunning)
+    if (lives_[i].lives)
       end_container(i, now);
     else if (statuses_[i].state == ContainerState::kWaiting && statuses_[i].restarts > 0) {
       --statuses_[i].restarts;  // the life that was to come will not
@@ -230,8 +241,7 @@ Instant SandboxLogic::next_timer() const {
 }
 
 bool SandboxLogic::over() const {
-  return ending_ && std::none_of(statuses_.begin(), statuses_.end(),
-                                 [](const ContainerStatus& one) { return one.state == ContainerState::kRunning; });
+  return ending_ && std::none_of(lives_.begin(), lives_.end(), [](const Life& one) { return one.lives; });
 }
 
 ExitStatus SandboxLogic::result() const {

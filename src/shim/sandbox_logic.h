@@ -27,6 +27,8 @@ class SandboxLogic {
     friend bool operator==(const Order&, const Order&) = default;
   };
 
+  // Its program runs: the image is there. Probes count from here.
+  void began(std::size_t container, Instant now);
   void ended(std::size_t container, ExitStatus exit, Instant now);
   void not_started(std::size_t container, std::string why, Instant now);
   // Of a life that is over nothing is heard any more.
@@ -57,6 +59,7 @@ class SandboxLogic {
     Instant began;
     std::uint32_t quick_ends = 0;  // in a row: each doubles the wait
     bool is_wanted = false;        // its turn has come
+    bool lives = false;            // it was ordered to start, and has not ended
     bool over = false;             // will not start again
   };
   const SandboxContainer& spec(std::size_t i) const { return sandbox_.containers[i]; }

@@ -32,6 +32,7 @@ constexpr const char* kHomeVariable = "LOCKSTEP_CONTAINER_HOME";
 constexpr const char* kWorkVariable = "LOCKSTEP_CONTAINER_WORK";
 constexpr const char* kContainerVariable = "LOCKSTEP_CONTAINER";
 constexpr std::size_t kHttpAnswer = 64;  // of which the first line is looked at
+constexpr const char* kBeganVariable = "LOCKSTEP_CONTAINER_BEGAN_FD";  // lockstep-container hands nothing on of it
 constexpr int kFirstFreeFd = 3;
 
 std::string own_variable(const char* name) {
@@ -75,17 +76,22 @@ std::string value_of(const std::vector<std::string>& env, std::string_view name)
   return {};
 }
 
-[[noreturn]] void become(ProgramPlan plan) {
+// began: where a byte says that the program could not be reached; -1 = nobody listens. handed_on: the program tells.
+[[noreturn]] void become(ProgramPlan plan, int began = -1, bool handed_on = false) {
   reset_signals();
   if (!plan.work_dir.empty() && ::chdir(plan.work_dir.c_str()) != 0)
     ::fprintf(stderr, "lockstep: error: couldn't chdir to `%s': %s\n", plan.work_dir.c_str(), ::strerror(errno));
   ::setenv("PATH", value_of(plan.env, "PATH").c_str(), 1);  // by which execvpe looks
   const auto argv = pointers_to(plan.argv), env = pointers_to(plan.env);
   close_on_exec_from(kFirstFreeFd);
+  if (handed_on)
+    ::fcntl(began, F_SETFD, 0);
   ::execvpe(argv[0], argv.data(), env.data());
   const int failed = errno;
   ::fprintf(stderr, "lockstep: error: execve(): %s: %s\n", argv[0], ::strerror(failed));
   ::fflush(stderr);
+  if (began >= 0 && ::write(began, "-", 1) != 1)
+    ::_exit(255);
   ::_exit(failed < 256 ? failed : 255);
 }
 
@@ -154,19 +160,23 @@ void end_what_is_left() {
 
 // Signals stay blocked here: what ends the container is for its processes.
 [[noreturn]] void be_parent_of(const SandboxContainer& container, std::uint32_t life,
-                               const SandboxSurroundings& around) {
+                               const SandboxSurroundings& around, int began) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "sandbox");
   redirect(1, container.std_out);
   redirect(2, container.std_err.empty() ? container.std_out : container.std_err);
   ProgramPlan plan = plan_program(container, life, container.argv, around);
   const ProgramPlan first = plan;
+  const bool in_image = !container.container.image.empty();
+  if (in_image)
+    plan.env.push_back(format("{}={}", kBeganVariable, began));
   const pid_t pid = fork_child();
   if (pid == 0)
-    become(std::move(plan));
+    become(std::move(plan), began, in_image);
+  ::close(began);
   const int status = pid < 0 ? W_EXITCODE(1, 0) : wait_for(pid);
   end_what_is_left();
-  if (!container.container.image.empty()) {
+  if (in_image) {
     if (const pid_t last = fork_child(); last == 0)
       become({{around.program, "finish"}, first.env, first.work_dir});
     else if (last > 0)
@@ -286,11 +296,18 @@ ProgramPlan plan_program(const SandboxContainer& container, std::uint32_t life, 
   return plan;
 }
 
-pid_t start_container(const SandboxContainer& container, std::uint32_t life, const SandboxSurroundings& around) {
-  const pid_t pid = fork_child();
-  if (pid == 0)
-    be_parent_of(container, life, around);
-  return pid;
+StartedContainer start_container(const SandboxContainer& container, std::uint32_t life,
+                                 const SandboxSurroundings& around) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return {};
+  StartedContainer out{fork_child(), ends[0]};
+  if (out.pid == 0) {
+    ::close(ends[0]);
+    be_parent_of(container, life, around, ends[1]);
+  }
+  ::close(ends[1]);
+  return out;
 }
 
 pid_t start_probe(const SandboxContainer& container, std::uint32_t life, const Probe& probe,

@@ -35,8 +35,12 @@ struct ProgramPlan {
 ProgramPlan plan_program(const SandboxContainer& container, std::uint32_t life, const std::vector<std::string>& argv,
                          const SandboxSurroundings& around);
 
-// The process to wait for; it ends as the container does, when nothing of that is left. -1: errno says why.
-pid_t start_container(const SandboxContainer& container, std::uint32_t life, const SandboxSurroundings& around);
+struct StartedContainer {
+  pid_t pid = -1;  // to wait for: it ends as the container does, when nothing of that is left. -1: errno says why
+  int began = -1;  // its end can be read when the program runs; a byte: it could not be reached, and the end follows
+};
+StartedContainer start_container(const SandboxContainer& container, std::uint32_t life,
+                                 const SandboxSurroundings& around);
 // Ends with 0 if the probe passed.
 pid_t start_probe(const SandboxContainer& container, std::uint32_t life, const Probe& probe,
                   const SandboxSurroundings& around);
