@@ -62,7 +62,6 @@ std::string read_until(int fd, std::int64_t until_us) {
 }
 
 struct PluginRun {
-  const char* command = "";
   std::string work, config;
   int host = -1;  // network namespace in which it runs
 };
@@ -72,9 +71,12 @@ struct PluginRun {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::setns(run.host, CLONE_NEWNET) != 0 || ::dup2(in, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(out, 2) < 0)
     ::_exit(127);
-  std::string env[] = {
-      format("CNI_COMMAND={}", run.command), "CNI_CONTAINERID=" + run.work,     "CNI_NETNS=" + network,
-      format("CNI_IFNAME={}", kInterface),   format("CNI_PATH={}", kCniFolder), "PATH=/usr/sbin:/usr/bin:/sbin:/bin"};
+  std::string env[] = {"CNI_COMMAND=ADD",
+                       "CNI_CONTAINERID=" + run.work,
+                       "CNI_NETNS=" + network,
+                       format("CNI_IFNAME={}", kInterface),
+                       format("CNI_PATH={}", kCniFolder),
+                       "PATH=/usr/sbin:/usr/bin:/sbin:/bin"};
   char* variables[] = {env[0].data(), env[1].data(), env[2].data(), env[3].data(),
                        env[4].data(), env[5].data(), nullptr};
   std::string program = format("{}/{}", kCniFolder, kPlugins[0]);
@@ -176,45 +178,23 @@ Result<std::string> address_in(std::string_view answer) {
   return Error{Errc::kIo, "the CNI plug-in named no address", {}};
 }
 
-Result<SandboxNetwork> SandboxNetwork::make(const SandboxPlace& place, const std::string& work,
-                                            const std::string& folder) {
+Result<std::string> enter_sandbox_network(const SandboxPlace& place, const std::string& work,
+                                          const std::string& folder) {
   if (::geteuid() != 0)
     return Error{Errc::kUnsupported, "a task gets an address of its own only where the agent is root", {}};
   if (!parse_ip_range(place.range))
     return Error{
         Errc::kUnsupported, "this node has no addresses for tasks: its agent's settings name no task_range", {}};
   TRY(check_plugins());
-  SandboxNetwork out;
-  out.work_ = work;
-  out.config_ = plugin_configuration(place, folder);
-  out.host_ = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-  if (out.host_ < 0 || ::unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) != 0)
+  const int host = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  if (host < 0 || ::unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) != 0)
     return os_error("cannot make namespaces for the task");
   if (!place.host_name.empty() && ::sethostname(place.host_name.data(), place.host_name.size()) != 0)
     return os_error("cannot set the task's host name");
   TRY(set_loopback_up());
-  out.address_ = TRY(address_in(TRY(run_plugin({"ADD", out.work_, out.config_, out.host_}))));
-  return out;
-}
-
-SandboxNetwork::SandboxNetwork(SandboxNetwork&& other) noexcept { *this = std::move(other); }
-SandboxNetwork& SandboxNetwork::operator=(SandboxNetwork&& other) noexcept {
-  std::swap(host_, other.host_);
-  std::swap(config_, other.config_);
-  std::swap(work_, other.work_);
-  std::swap(address_, other.address_);
-  return *this;
-}
-
-SandboxNetwork::~SandboxNetwork() {
-  release();
-  if (host_ >= 0)
-    ::close(host_);
-}
-
-void SandboxNetwork::release() {
-  if (!work_.empty() && host_ >= 0)
-    (void)run_plugin({"DEL", std::exchange(work_, {}), config_, host_});
+  const auto said = run_plugin({work, plugin_configuration(place, folder), host});
+  ::close(host);
+  return address_in(TRY(said));
 }
 
 void leave_ipc_of_node() {

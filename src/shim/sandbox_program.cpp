@@ -31,7 +31,7 @@ namespace {
 constexpr const char* kHomeVariable = "LOCKSTEP_CONTAINER_HOME";
 constexpr const char* kWorkVariable = "LOCKSTEP_CONTAINER_WORK";
 constexpr const char* kContainerVariable = "LOCKSTEP_CONTAINER";
-constexpr std::size_t kHttpAnswer = 64;  // of which the first line is looked at
+constexpr std::size_t kHttpAnswer = 64;                                // of which the first line is looked at
 constexpr const char* kBeganVariable = "LOCKSTEP_CONTAINER_BEGAN_FD";  // lockstep-container hands nothing on of it
 constexpr int kFirstFreeFd = 3;
 
@@ -159,8 +159,8 @@ void end_what_is_left() {
 }
 
 // Signals stay blocked here: what ends the container is for its processes.
-[[noreturn]] void be_parent_of(const SandboxContainer& container, std::uint32_t life,
-                               const SandboxSurroundings& around, int began) {
+[[noreturn]] void be_parent_of(const SandboxContainer& container, std::uint32_t life, const SandboxSurroundings& around,
+                               int began) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "sandbox");
   redirect(1, container.std_out);

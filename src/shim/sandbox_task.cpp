@@ -39,7 +39,7 @@ Result<SandboxTask> SandboxTask::make(const ShimStart& start, const std::string&
   out.place_ = TRY(make_container_place(state + "/containers", start.launch.process));
   out.place_.work = work;
   if (start.sandbox.network == TaskNetwork::kOwn)
-    out.network_ = TRY(SandboxNetwork::make(start.place, work, addresses));
+    out.address_ = TRY(enter_sandbox_network(start.place, work, addresses));
   else
     leave_ipc_of_node();
   out.spec_fd_ = TRY(text_file(encode_sandbox(start.sandbox)));
@@ -54,10 +54,10 @@ Result<SandboxTask> SandboxTask::make(const ShimStart& start, const std::string&
 
 SandboxTask::SandboxTask(SandboxTask&& other) noexcept
     : place_(std::move(other.place_)),
-      network_(std::exchange(other.network_, std::nullopt)),
       spec_fd_(std::exchange(other.spec_fd_, -1)),
       told_fd_(std::exchange(other.told_fd_, -1)),
       fd_(std::exchange(other.fd_, -1)),
+      address_(std::move(other.address_)),
       unread_(std::move(other.unread_)),
       told_(std::move(other.told_)) {}
 
@@ -106,11 +106,6 @@ bool SandboxTask::read() {
   return changed;
 }
 
-void SandboxTask::release() {
-  if (network_)
-    network_->release();
-}
-
 void put_in_sandbox(const SandboxTask& sandbox, Duration grace, TaskPlan& plan) {
   const ContainerPlace& place = sandbox.place();
   const std::string folder = place.program.substr(0, place.program.rfind('/'));
@@ -119,8 +114,8 @@ void put_in_sandbox(const SandboxTask& sandbox, Duration grace, TaskPlan& plan) 
   plan.env.push_back("LOCKSTEP_CONTAINER_WORK=" + place.work);
   plan.env.push_back(format("{}={}", kSandboxProgramVariable, place.program));
   plan.env.push_back(format("{}={}", kSandboxGraceVariable, grace.millis()));
-  if (const std::string address = sandbox.address(); !address.empty())
-    plan.env.push_back(format("{}={}", kTaskAddressVariable, address));
+  if (!sandbox.address().empty())
+    plan.env.push_back(format("{}={}", kTaskAddressVariable, sandbox.address()));
   plan.inherited = {sandbox.spec_fd(), sandbox.told_fd()};
 }
 

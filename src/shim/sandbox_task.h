@@ -2,7 +2,6 @@
 // tells of the containers.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -22,7 +21,7 @@ class SandboxTask {
   ~SandboxTask();
 
   const ContainerPlace& place() const { return place_; }
-  std::string address() const { return network_ ? network_->address() : std::string(); }
+  const std::string& address() const { return address_; }  // "" = the node's
   int spec_fd() const { return spec_fd_; }
   int told_fd() const { return told_fd_; }  // the keeper's end
   void handed_on();                         // the keeper has its descriptors
@@ -33,16 +32,14 @@ class SandboxTask {
   bool read();
   // As the agent is told: encode_containers; "" = nothing was told yet.
   const std::string& told() const { return told_; }
-  void release();  // nothing of the task lives: its address may be another's
 
  private:
   SandboxTask() = default;
   bool take(const std::string& line);
 
   ContainerPlace place_;
-  std::optional<SandboxNetwork> network_;
   int spec_fd_ = -1, told_fd_ = -1, fd_ = -1;
-  std::string unread_, told_;
+  std::string address_, unread_, told_;
 };
 
 // The plan of a task becomes that of the sandbox's keeper.

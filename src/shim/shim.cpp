@@ -912,10 +912,8 @@ void Shim::check_over() {
     task->drain_output(1);
     results.push_back({task->rank(), task->exit()});
   }
-  if (sandbox_) {
+  if (sandbox_)
     (void)sandbox_->read();
-    sandbox_->release();
-  }
   over_ = true;
   ended_us_ = boot_clock_us();
   CHECK(ended_us_ >= began_us_);

@@ -206,7 +206,6 @@ void SimShims::end_rank(const WorkId& key, std::uint64_t number, std::size_t ran
     hooks_passed_.insert({key.job, key.attempt});
   if (std::none_of(shim->ranks.begin(), shim->ranks.end(), [](const Rank& r) { return r.live; })) {
     shim->state = Shim::State::kEnded;
-    addresses_.erase(shim->address);
     timeline_.after(micros(rng_.between(50, 5000)), [this, key, number] {
       if (find(key, number))
         tell(key);
@@ -297,6 +296,7 @@ void SimShims::forget(const WorkId& key) {
     return;
   if (it->second.state == Shim::State::kRunning && !is_hook(key))
     checker_.forgotten_alive(node_, key);
+  addresses_.erase(it->second.address);  // not before the controller knows of the end
   shims_.erase(it);
 }
 

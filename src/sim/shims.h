@@ -87,7 +87,7 @@ class SimShims : public Shims {
   ProcessChecker& checker_;
   std::function<void(ShimEvent)> callback_;
   std::map<WorkId, Shim> shims_;
-  std::set<std::string> addresses_;                     // of sandboxes that live
+  std::set<std::string> addresses_;                     // of sandboxes whose end the controller does not know
   std::set<WorkId> hooks_begun_;                        // of this boot
   std::set<std::pair<JobId, AttemptNo>> hooks_passed_;  // attempts whose prolog has
   std::uint64_t next_ = 1;
