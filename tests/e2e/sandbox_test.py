@@ -42,7 +42,7 @@ class Sandboxes(unittest.TestCase):
         return self.c.api("GET", f"/v1/jobs/{job}")["tasks"]
 
     def task(self, job):
-        return self.tasks(job)[0]
+        return next(iter(self.tasks(job)), {})
 
     def container(self, job, name):
         return next((one for one in self.task(job).get("containers", []) if one["name"] == name), {})
@@ -52,7 +52,10 @@ class Sandboxes(unittest.TestCase):
 
     def output(self, name):
         path = os.path.join(self.c.work, f"{name}.out")
-        return open(path).read() if os.path.exists(path) else ""
+        if not os.path.exists(path):
+            return ""
+        with open(path) as file:
+            return file.read()
 
     def taken(self, node):
         """Addresses that the node has given out."""
@@ -138,6 +141,31 @@ class Sandboxes(unittest.TestCase):
             return os.readlink(f"/proc/{pid}/cwd")
         except OSError:
             return ""
+
+    @unittest.skipIf(images.missing(), f"these are not installed: {images.missing()}")
+    def test_containers_of_images_share_network_and_volumes_with_those_of_the_node(self):
+        layout = os.path.join(self.c.work, "layout")
+        images.make_layout(layout, "v1")
+        inside = {"image": f"oci:{layout}:v1", "mounts": [{"source": "volume:shared", "target": "/shared"}]}
+        job = self.submit("images", [
+            {"name": "boxed", "restart": "on_failure", "container": inside, "argv": [
+                "/bin/sh", "-c", "test -e /fresh && exit 9; touch /fresh; cat /etc/os-release; echo at $LOCKSTEP_TASK_ADDRESS; "
+                                 "test -e /shared/second && exit 0; touch /shared/second; exit 1"]},
+            {"name": "plain", "argv": ["sh", "-c", "while ! test -e $LOCKSTEP_VOLUMES/shared/second; do sleep 0.1; done; "
+                                                   "echo plain $LOCKSTEP_TASK_ADDRESS"]},
+        ], volumes=["shared"])
+        self.c.wait(job, "COMPLETED")
+        self.assertEqual(self.container(job, "boxed")["restarts"], 1)  # with files that begin anew, in the same volume
+        output = self.output("images")
+        self.assertEqual(output.count("NAME=lockstep-test"), 2)
+        address = next(line.split()[1] for line in output.splitlines() if line.startswith("plain "))
+        self.assertEqual(output.count(f"at {address}\n"), 2)
+
+    def test_an_image_that_is_not_there_is_told(self):
+        job = self.submit("lost", [{"name": "boxed", "container": {"image": "oci:/no/such/layout:v1"}, "argv": ["true"]}])
+        self.c.wait(job, "FAILED")
+        self.assertEqual(self.container(job, "boxed")["reason"], "CreateContainerError")
+        self.assertIn("/no/such/layout", self.output("lost"))
 
     def test_what_cannot_be_is_refused_with_the_reason(self):
         for containers, volumes, words in (
