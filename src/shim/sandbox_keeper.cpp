@@ -28,7 +28,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kTellEveryUs = 100'000;
+constexpr std::int64_t kTellEveryUs = 20'000;
 constexpr std::size_t kSpecMax = 4 << 20;
 constexpr Duration kGraceOtherwise = seconds(30);
 

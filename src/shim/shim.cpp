@@ -61,7 +61,7 @@ constexpr std::size_t kAgentsMax = 4;                  // of them for control
 // to say. A few may follow each other at once, further ones at this rate.
 constexpr std::int64_t kContainersEveryUs = 5 * kSecondUs;
 constexpr std::int64_t kContainersAtOnce = 12;
-constexpr std::int64_t kContainersGatherUs = 50'000;  // what changes together is told together
+constexpr std::int64_t kContainersGatherUs = 30'000;  // what changes together is told together
 constexpr int kPumpRounds = 16;
 constexpr std::uint64_t kSignalMost = 64;
 constexpr std::int64_t kWorldPatienceUs = 30 * kSecondUs;  // for lockstep-pmi to say the tasks' variables
