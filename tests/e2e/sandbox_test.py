@@ -100,7 +100,10 @@ class Sandboxes(unittest.TestCase):
         self.assertEqual(self.container(job, "fails")["restarts"], 2)
         self.assertEqual(self.container(job, "fails")["exit"], {"code": 3})
         self.assertEqual(self.container(job, "stays"), {**self.container(job, "stays"), "state": "running", "ready": True})
-        self.assertTrue(task["address"])
+        rows = [line.split() for line in self.c.ok("lockstep", "tasks", str(job)).splitlines()]
+        self.assertEqual(rows[0], ["TASK", "NODE", "STATE", "READY", "RESTARTS", "EXIT", "ADDRESS", "REASON"])
+        self.assertEqual([row[:1] + row[2:] for row in rows[1:2]], [["0.0", "running", "no", "0", task["address"]]])
+        self.assertEqual(rows[2:], [["stays", "running", "yes", "0"], ["fails", "ended", "no", "2", "3:0", "Error"]])
 
     def test_containers_come_in_their_order_and_share_what_the_sandbox_has(self):
         script = "echo {} $(hostname) >> $LOCKSTEP_VOLUMES/work/log"
@@ -178,6 +181,20 @@ class Sandboxes(unittest.TestCase):
             with self.assertRaises(Exception) as refused:
                 self.submit("bad", containers, volumes=volumes)
             self.assertIn(words, str(refused.exception))
+
+
+class WithoutAddresses(unittest.TestCase):
+    def test_a_node_without_a_range_is_given_no_such_task_and_keeps_the_others(self):
+        with Cluster(nodes=0, gpus=None) as c:
+            def submit(network):
+                group = {"launch": "tasks", "tasks": {"min": 1, "max": 1}, "per_task": {"cores": 1},
+                         "sandbox": {"network": network, "containers": [{"name": "main", "argv": ["true"]}]}}
+                return c.api("POST", "/v1/jobs", {"spec": {"name": "x", "groups": [group], "work_dir": c.work}})["job_id"]
+            with self.assertRaises(AssertionError) as refused:
+                submit("own")
+            self.assertIn("no node of partition main that it may use has any to give", str(refused.exception))
+            self.assertIn("groups[0].sandbox.network", str(refused.exception))
+            c.wait(submit("host"), "COMPLETED")
 
 
 if __name__ == "__main__":
