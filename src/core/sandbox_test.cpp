@@ -1,4 +1,5 @@
 // Tasks that are sandboxes: what their records show of address and containers, and where they may run.
+#include "base/text.h"
 #include "core/testing.h"
 #include "model/job.h"
 
@@ -27,7 +28,7 @@ struct Sandboxes : testing::Test {
     w.start_what_fits();
     w.obey();
   }
-  Task task() const { return *w.state.tables().task({id, 0, 0}); }
+  Task task() const { return *w.state.tables().tasks.at({id, 0, 0}); }
   static ContainerStatus status(ContainerState state, std::uint32_t restarts = 0, bool ready = false) {
     ContainerStatus one;
     one.state = state;
