@@ -504,7 +504,8 @@ struct AgentLogic::Inner {
     send_reports(true);
   }
   void hear(const Refused&) { welcome = false; }
-  void hear(const Revoked&) {}  // about connections, which others hold
+  void hear(const TaskRoutes&) {}  // of others
+  void hear(const Revoked&) {}     // about connections, which others hold
   void hear(const RenewAck& m) {
     // Only what we said on this connection: fences must not move by a stranger's number.
     const auto it = std::find(renewals.begin(), renewals.end(), m.sent_boot_us);
@@ -605,7 +606,21 @@ struct AgentLogic::Inner {
     task.cores = m.cores;
     task.devices = m.devices;
     task.kill_wait = it->second.kill_wait;
+    if (!is_sandbox(m.sandbox))
+      return start(key, std::move(task), {}, it->second.fence_after);
+    if (m.sandbox.network == TaskNetwork::kOwn && facts.task_range.empty())
+      return refuse_address(key, it->second, m.task);
     start(key, std::move(task), {}, it->second.fence_after);
+    orders.back().start.sandbox = m.sandbox;
+    orders.back().start.place = {m.host_name, facts.task_range};
+  }
+
+  void refuse_address(const WorkId& key, HeldAttempt& attempt, const TaskPart& task) {
+    const std::string why =
+        format("node {} has no address to give to a task: {}", facts.meta.name,
+               settings.no_addresses.empty() ? "its agent's settings name no task_range" : settings.no_addresses);
+    report(key.job, key.attempt, TaskContainers{task.group, task.index, task.incarnation, {}, {}, why});
+    failed(key, attempt, HeldWork{{task.index}}, why);
   }
 
   void hear(const StopWork& m) {
@@ -725,11 +740,23 @@ struct AgentLogic::Inner {
     ended(key, attempt, work, std::move(results));
   }
 
+  void report_containers(const ShimEvent& event) {
+    if (const TaskPart* task = task_of(event.key))
+      report(event.key.job, event.key.attempt,
+             TaskContainers{task->group, task->index, task->incarnation, event.address, event.containers, event.why});
+  }
+  void report_failed_sandbox(const ShimEvent& event) {
+    if (const TaskPart* task = task_of(event.key))
+      report(event.key.job, event.key.attempt,
+             TaskContainers{task->group, task->index, task->incarnation, {}, {}, event.why});
+  }
+
   void take(const ShimEvent& event, HeldAttempt& attempt, const HeldWork& work) {
     switch (event.what) {
       case ShimEvent::What::kStarted: return started(event.key, attempt, work);
       case ShimEvent::What::kEnded: return ended(event.key, attempt, work, event.results, event.use);
-      case ShimEvent::What::kFailed: return failed(event.key, attempt, work, event.why);
+      case ShimEvent::What::kFailed: report_failed_sandbox(event); return failed(event.key, attempt, work, event.why);
+      case ShimEvent::What::kContainers: return report_containers(event);
       case ShimEvent::What::kPaused:
       case ShimEvent::What::kResumed: return settled(event.key, attempt, event);
     }

@@ -28,6 +28,7 @@ struct AgentSettings {
   std::size_t steps_max = 256;   // of one attempt
   std::size_t works_max = 4096;  // scripts, steps and tasks of all
   HookSettings hooks = {};
+  std::string no_addresses = {};  // why its tasks get no addresses of their own; "" = they do, or it has no range
 };
 
 // What a shim's record tells of work here, whatever the journal knows of it.

@@ -338,6 +338,42 @@ TEST_F(AgentLogicTest, TasksAreReplacedByLaterIncarnationsOnly) {
   EXPECT_EQ(told<TaskEnded>()[1].index, 9u);
 }
 
+TEST_F(AgentLogicTest, AnAddressIsGivenByANodeThatHasSome) {
+  connect();
+  receive(attempt(false));
+  LaunchTask task;
+  task.job = kJob;
+  task.attempt = 1;
+  task.task = {0, 4, 1};
+  task.sandbox.network = TaskNetwork::kOwn;
+  task.sandbox.containers.resize(1);
+  task.host_name = "web-4";
+  receive(task);
+  ASSERT_EQ(told<TaskContainers>().size(), 1u);
+  EXPECT_NE(told<TaskContainers>()[0].reason.find("no address to give"), std::string::npos);
+  ASSERT_EQ(told<TaskEnded>().size(), 1u);
+  EXPECT_EQ(told<TaskEnded>()[0].exit.code, 1);
+  EXPECT_TRUE(orders_.empty());
+
+  Node facts;
+  facts.task_range = "10.0.1.0/24";
+  logic_->set_facts(facts);
+  task.task = {0, 5, 1};
+  receive(task);
+  const WorkId key{kJob, 1, TaskPart{0, 5, 1}};
+  ASSERT_EQ(ordered(What::kStart, key), 1u);
+  EXPECT_EQ(orders_.back().start.place, (SandboxPlace{"web-4", "10.0.1.0/24"}));
+  EXPECT_EQ(orders_.back().start.sandbox, task.sandbox);
+  event(started(key));
+  ShimEvent word{.what = ShimEvent::What::kContainers, .key = key};
+  word.address = "10.0.1.2";
+  word.containers.resize(1);
+  event(word);
+  ASSERT_EQ(told<TaskContainers>().size(), 2u);
+  EXPECT_EQ(told<TaskContainers>()[1].address, "10.0.1.2");
+  EXPECT_EQ(told<TaskContainers>()[1].incarnation, 1u);
+}
+
 TEST_F(AgentLogicTest, FailedLaunchEndsTheMember) {
   connect();
   receive(attempt(true));

@@ -111,7 +111,7 @@ constexpr Operands kOperands[] = {
     {"sacctmgr", "account accounts", kAccounts},
     {"sacctmgr", "qos", kQos},
     {"sacctmgr", "", kAccountVerbs},
-    {"scancel explain checkpoint", "", kOwnJobs},
+    {"scancel explain checkpoint tasks", "", kOwnJobs},
     {"topology", "topology", kTreeVerbs},
     {"completion", "", kShells},
     {"logs", "", kLogs},

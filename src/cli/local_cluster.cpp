@@ -105,6 +105,7 @@ Result<void> write_node_files(const Folder& dir, const ClusterConf& conf, const 
   file.node = node;
   const std::string plain = conf.listen.empty() ? "127.0.0.1" : "";  // "": where it dials the controller from
   file.address = conf.nodes == 0 ? plain : conf.network.node_address(index);
+  file.task_range = conf.nodes == 0 ? "" : conf.network.task_range(index);
   file.controller_host = controller_host(conf);
   file.controller_port = conf.port;
   file.ca = here + "/pki/ca.crt";

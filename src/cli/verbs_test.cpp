@@ -81,6 +81,7 @@ TEST(Verbs, AWordThatIsNotTakenIsRefused) {
       {{"diff", "-f", "f", "x"}, "diff", "; to name a file: -f FILE"},
       {{"explain", "12", "x"}, "explain", one},
       {{"checkpoint", "12", "x"}, "checkpoint", one},
+      {{"tasks", "12", "x"}, "tasks", one},
       {{"whatif", "--file", "f", "x"}, "whatif", "; changes: --file CHANGES"},
       {{"completion", "bash", "x"}, "completion", ""},
       {{"man", "srun", "x"}, "man", ""},
@@ -99,9 +100,9 @@ TEST(Verbs, AWordThatIsNotTakenIsRefused) {
 }
 
 TEST(Verbs, AnOptionThatIsNotTakenIsRefusedInTheSameWords) {
-  for (const char* verb : {"up",      "down",    "status",     "env",        "node",  "topology", "logs",
-                           "explain", "whatif",  "checkpoint", "get",        "apply", "diff",     "import",
-                           "backup",  "restore", "doctor",     "completion", "man",   "version",  "help"}) {
+  for (const char* verb : {"up",     "down",       "status", "env",     "node", "topology", "logs",   "explain",
+                           "whatif", "checkpoint", "get",    "apply",   "diff", "import",   "backup", "restore",
+                           "doctor", "completion", "man",    "version", "help", "tasks"}) {
     std::vector<std::string> words{verb, "--bogus"};
     if (verb == std::string_view("node") || verb == std::string_view("topology"))
       words.insert(words.begin() + 1, "help");

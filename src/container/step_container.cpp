@@ -30,7 +30,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kUnusedSeconds = 14 * 24 * 3600;  // so long an image stays that nobody asks for
-constexpr std::string_view kVariables[] = {"LOCKSTEP_CONTAINER", "LOCKSTEP_CONTAINER_HOME", "LOCKSTEP_CONTAINER_WORK"};
+constexpr std::string_view kVariables[] = {"LOCKSTEP_CONTAINER", "LOCKSTEP_CONTAINER_HOME", "LOCKSTEP_CONTAINER_WORK",
+                                           "LOCKSTEP_CONTAINER_BEGAN_FD"};
 
 void tell(const std::string& line) { say("lockstep: container: " + line); }
 
@@ -238,7 +239,9 @@ Result<StepContainer> take_step_container(std::vector<std::string>& env) {
   step.wanted = TRY(decode_container(value_in(env, kVariables[0])));
   step.home = value_in(env, kVariables[1]);
   step.work = value_in(env, kVariables[2]);
-  if (!step.home.starts_with('/') || !parse_work_id(step.work))
+  if (const auto began = parse_uint(value_in(env, kVariables[3])); began && *began > 2 && *began < 1024)
+    step.began = static_cast<int>(*began);
+  if (!step.home.starts_with('/') || !parse_work_id(work_in(step.work)))
     return invalid("lockstep-container is started by lockstep-shim, for the tasks of a step");
   std::erase_if(env, [](const std::string& line) {
     return std::any_of(std::begin(kVariables), std::end(kVariables), [&](std::string_view name) {
@@ -248,13 +251,27 @@ Result<StepContainer> take_step_container(std::vector<std::string>& env) {
   return step;
 }
 
+namespace {
+
+void tell_not_begun(const StepContainer& step) {
+  if (step.began >= 0 && ::write(step.began, "-", 1) != 1)
+    say("lockstep: error: container: nobody hears that it could not be made");
+}
+
+}  // namespace
+
 int run_in_container(const StepContainer& step, InnerTask task) {
   auto ready = get_ready(step, std::move(task));
   if (!ready.ok()) {
     say("lockstep: error: container: " + ready.error().message);
+    tell_not_begun(step);
     return 1;
   }
-  return *ready ? become_program(std::move((*ready)->words), std::move((*ready)->env)) : 1;
+  if (step.began >= 0)
+    ::fcntl(step.began, F_SETFD, FD_CLOEXEC);
+  const int code = *ready ? become_program(std::move((*ready)->words), std::move((*ready)->env)) : 1;
+  tell_not_begun(step);
+  return code;
 }
 
 int sweep_containers(const std::string& home, const std::vector<std::string>& jobs_here) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -19,11 +20,15 @@ struct StepContainer {
   Container wanted;
   std::string home;    // of the user's images and containers on this node
   std::string work;    // the step, as text_of(WorkId)
+  int began = -1;      // takes a byte when the program cannot be reached, and is closed by it otherwise; -1 = none
   std::string script;  // the job's, a file of the node that is to be seen inside; "" = none
 };
 
 // Taken out of the environment that the shim has made.
 Result<StepContainer> take_step_container(std::vector<std::string>& env);
+
+// Of a sandbox each container has a name of its own behind the task's: "12-1-task-0.3.1+web.2".
+inline std::string_view work_in(std::string_view name) { return name.substr(0, name.find('+')); }
 
 struct InnerTask {
   std::vector<std::string> words;  // the program's; of a script, what follows its name

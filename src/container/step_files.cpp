@@ -71,7 +71,7 @@ Result<void> remove_all_but(const std::string& folder, const std::vector<std::st
 }
 
 Result<StepFiles> StepFiles::of(const StepContainer& step) {
-  const auto work = parse_work_id(step.work);
+  const auto work = parse_work_id(work_in(step.work));
   if (!work)
     return invalid(format("\"{}\" names no step", step.work));
   StepFiles files;

@@ -220,6 +220,12 @@ struct Compose {
     out.process.std_err = job.spec->std_err;
     out.process.container = group.container;
     for (const auto& [name, value] : group.env) set(out.process.env, name, value);
+    if (is_sandbox(group.sandbox)) {
+      out.sandbox = group.sandbox;
+      out.host_name = host_name_of(job, group, task);
+      if (out.sandbox.containers.empty())
+        out.sandbox.containers.push_back(only_container(group));
+    }
     // Tasks of one grant share it in equal parts, in the order of their index.
     std::uint32_t position = 0;
     for (auto other = tables.tasks.lower_bound({job.id, task.group, 0});
@@ -229,6 +235,34 @@ struct Compose {
     out.cores = share(grant.cores, position, parts);
     out.devices = share(grant.devices, position, parts) | share(grant.visible().minus(grant.devices), position, parts);
     return out;
+  }
+
+  // The group's own program.
+  static SandboxContainer only_container(const GroupSpec& group) {
+    SandboxContainer one;
+    one.name = kOnlyContainer;
+    one.argv = group.argv;
+    one.container = group.container;
+    one.probes = group.probes;
+    return one;
+  }
+
+  // "trainer-worker-3", as far as host names can be that.
+  static std::string host_name_of(const Job& job, const GroupSpec& group, const Task& task) {
+    constexpr std::size_t kLabelMax = 63;
+    const std::string number = format("-{}", task.index);
+    std::string name;
+    for (const char c : job.spec->name + (group.name.empty() ? "" : "-" + group.name)) {
+      const bool letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+      if (letter || (c >= 'A' && c <= 'Z'))
+        name.push_back(letter ? c : static_cast<char>(c - 'A' + 'a'));
+      else if (!name.empty() && name.back() != '-')
+        name.push_back('-');
+    }
+    if (name.size() > kLabelMax - number.size())
+      name.resize(kLabelMax - number.size());
+    while (!name.empty() && name.back() == '-') name.pop_back();
+    return (name.empty() ? format("job-{}", job.id.value) : name) + number;
   }
 
   template <class Set>

@@ -79,6 +79,7 @@ struct NodeDesk::Inner {
     std::string fenced_boot;  // this boot is proven gone
     Instant ask_hook = kNever;
     std::string asked_boot;  // what the hook was asked about
+    TaskRoute route;         // to its tasks' addresses, as the others were told; no range = none
     std::map<JobId, Work> work;
     Instant due = kNever;  // its place in deadlines
   };
@@ -163,6 +164,7 @@ struct NodeDesk::Inner {
       cut_revoked(node, removed);
     if (removed) {
       if (const auto it = nodes.find(node.id); it != nodes.end()) {
+        note_route(it->second, {});
         deadlines.erase({it->second.due, node.id});
         nodes.erase(it);
       }
@@ -173,7 +175,34 @@ struct NodeDesk::Inner {
     info.certificate = node.certificate;
     info.record = node.link;
     info.has_hook = node.has_fence_hook;
+    note_route(info, {node.task_range, node.address});
     schedule(node.id, info);
+  }
+
+  void note_route(NodeInfo& info, TaskRoute now) {
+    if (now.range.empty() || now.via.empty())
+      now = {};
+    if (now == info.route)
+      return;
+    TaskRoutes told;
+    if (!info.route.range.empty() && info.route.range != now.range)
+      told.routes.push_back({info.route.range, ""});
+    if (!now.range.empty())
+      told.routes.push_back(now);
+    info.route = std::move(now);
+    for (const auto& [link, conn] : conns)
+      if (conn.node)
+        send(link, told);
+  }
+
+  // All that there are, on a new connection.
+  void tell_routes(std::uint64_t link) {
+    TaskRoutes told{.all = true, .routes = {}};
+    for (const auto& [id, info] : nodes)
+      if (!info.route.range.empty())
+        told.routes.push_back(info.route);
+    if (!told.routes.empty())
+      send(link, std::move(told));
   }
 
   // Grants of an attempt that hold nothing any more, since their nodes are lost to it.
@@ -404,6 +433,7 @@ struct NodeDesk::Inner {
     if (state.tables().cluster)
       welcome.cluster = state.tables().cluster->name;
     send(link, std::move(welcome));
+    tell_routes(link);
     conn.disagrees_since = {};
     // Nothing is under way on a new connection: say at once what is missing.
     if (!to_perform_on.contains(conn.node))

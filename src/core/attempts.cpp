@@ -532,6 +532,7 @@ struct ReportHandler {
   }
   void operator()(const TaskStarted& r) const { on_task_started(txn, node.id, job, r); }
   void operator()(const TaskReady& r) const { on_task_ready(txn, node.id, job, r); }
+  void operator()(const TaskContainers& r) const { on_task_containers(txn, node.id, job, r); }
   void operator()(const TaskEnded& r) const { on_task_ended(txn, node.id, job, r); }
 };
 

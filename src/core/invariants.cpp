@@ -1,5 +1,7 @@
 // The promises of the cluster state, checked one by one against the tables. Slow and obvious on purpose.
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "base/text.h"
 #include "core/confirm.h"
@@ -254,11 +256,17 @@ void check_steps(const Tables& tables) {
             format("step {}.{} uses more than its job", key.first.value, key.second));
     }
   }
+  std::set<std::string> addresses;
   for (const auto& [key, task] : tables.tasks) {
     const Job* job = tables.job(key.job);
     CHECK(job, "a task of a job that is gone");
     CHECK(task->state == TaskState::kEnded || (holds_allocation(job->state) && task->attempt == job->attempt),
           format("task {}/{}/{} outlives its attempt", key.job.value, key.group, key.index));
+    CHECK(task->address.empty() || task->state == TaskState::kRunning,
+          format("task {}/{}/{} has an address and does not run", key.job.value, key.group, key.index));
+    CHECK(task->address.empty() || addresses.insert(task->address).second,
+          format("task {}/{}/{} has the address {} of another", key.job.value, key.group, key.index,
+                 task->address.get()));
   }
 }
 

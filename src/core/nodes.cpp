@@ -4,6 +4,7 @@
 
 #include "base/characters.h"
 #include "base/hostlist.h"
+#include "base/ip_range.h"
 #include "base/mutant.h"
 #include "base/text.h"
 #include "core/attempts.h"
@@ -62,6 +63,22 @@ bool prove_stopped(Txn& txn, const Node& node, Proof how) {
   }
   let_return(txn, node.id);
   return true;
+}
+
+// Why its tasks get no addresses of the range that it says is its own; "" = they do.
+std::string range_taken(const Txn& txn, const Node& node) {
+  if (node.task_range.empty())
+    return {};
+  const auto range = parse_ip_range(node.task_range);
+  if (!range)
+    return format("task_range {} is no range of addresses, like 10.88.3.0/24: its tasks get none", node.task_range);
+  for (const auto& [id, other] : txn.tables().nodes) {
+    const auto taken = parse_ip_range(other->task_range);
+    if (id != node.id && taken && taken->overlaps(*range))
+      return format("task_range {} overlaps that of node {}, {}: its tasks get no addresses", node.task_range,
+                    other->meta.name, other->task_range);
+  }
+  return {};
 }
 
 Result<void> check_facts(const Node& facts) {
@@ -309,7 +326,13 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
     keep_known(node, *known, ask.certificate);
   else
     TRY(make_known(txn, node, ask.certificate));
-  take_word(node, ask.facts, txn.now());
+  const std::string overlap = range_taken(txn, node);
+  if (!overlap.empty())
+    node.task_range.clear();
+  Node facts = ask.facts;
+  if (facts.reason.empty())
+    facts.reason = overlap;
+  take_word(node, facts, txn.now());
   const Ref<Node> made = put_up(txn, std::move(node), known, rebooted);
   if (rebooted)
     (void)prove_stopped(txn, *made, Proof::kAtOnce);

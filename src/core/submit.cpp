@@ -1,5 +1,6 @@
 // A new job: what is wrong with it, what holds it, its record.
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 
 #include "base/text.h"
@@ -54,6 +55,62 @@ Result<void> check_group_nodes(const GroupSpec& group, const std::string& field)
   return {};
 }
 
+bool is_dns_label(std::string_view name) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  return !name.empty() && name.size() <= 63 && letter(name.front()) && letter(name.back()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || c == '-'; });
+}
+
+Result<void> check_names(const std::vector<std::string>& names, const char* what, const std::string& field) {
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (!is_dns_label(name))
+      return invalid(format("\"{}\" is no name of a {}: up to 63 small letters, digits and \"-\" are", name, what),
+                     field);
+    if (!seen.insert(name).second)
+      return invalid(format("two {}s are called {}", what, name), field);
+  }
+  return {};
+}
+
+Result<void> check_volumes_of(const SandboxContainer& one, const Sandbox& sandbox, const std::string& field) {
+  for (const Mount& mount : one.container.mounts) {
+    if (!mount.source.starts_with(kVolumePrefix))
+      continue;
+    const std::string volume = mount.source.substr(kVolumePrefix.size());
+    if (std::find(sandbox.volumes.begin(), sandbox.volumes.end(), volume) == sandbox.volumes.end())
+      return invalid(format("container {} mounts volume {}, which the sandbox does not have", one.name, volume), field);
+  }
+  return {};
+}
+
+Result<void> check_sandbox(const GroupSpec& group, const std::string& field) {
+  const Sandbox& sandbox = group.sandbox;
+  if (!is_sandbox(sandbox) && sandbox.volumes.empty())
+    return {};
+  if (group.launch != Launch::kTasks)
+    return invalid("only tasks that the cluster starts have sandboxes: \"launch\":\"tasks\"", field);
+  std::vector<std::string> names;
+  bool has_main = sandbox.containers.empty();
+  for (const SandboxContainer& one : sandbox.containers) {
+    names.push_back(one.name);
+    has_main = has_main || one.kind == ContainerKind::kMain;
+    if (one.argv.empty() && one.container.image.empty())
+      return invalid(format("container {} has nothing to run", one.name), field);
+    if (!one.container.name.empty() || !one.container.save.empty() || !one.container.bundle.empty())
+      return invalid(
+          format("container {}: in a sandbox containers have no name, save and bundle of their own", one.name), field);
+    if (one.container.image.empty() && !one.container.mounts.empty())
+      return invalid(format("container {} has mounts and no image: on the node itself nothing is mounted", one.name),
+                     field);
+    TRY(check_volumes_of(one, sandbox, field));
+  }
+  if (!has_main)
+    return invalid("a sandbox needs a container of kind main, with which it ends", field);
+  TRY(check_names(names, "container", field));
+  return check_names(sandbox.volumes, "volume", field);
+}
+
 Result<void> check_group(const JobSpec& spec, std::size_t g) {
   const GroupSpec& group = spec.groups[g];
   const auto field = [&](const char* name) { return format("groups[{}].{}", g, name); };
@@ -66,7 +123,9 @@ Result<void> check_group(const JobSpec& spec, std::size_t g) {
     return invalid("only the first component runs the script", field("launch"));
   if (group.launch == Launch::kScript && spec.script.empty())
     return invalid("a batch job needs a script", "script");
-  if (group.launch == Launch::kTasks && group.argv.empty() && group.container.image.empty())
+  TRY(check_sandbox(group, field("sandbox")));
+  if (group.launch == Launch::kTasks && group.argv.empty() && group.container.image.empty() &&
+      group.sandbox.containers.empty())
     return invalid("its tasks have nothing to run", field("argv"));
   if (group.switches_wait.us < 0 || group.switches_wait > kForever)
     return invalid("the wait for switches is out of range", field("switches_wait"));

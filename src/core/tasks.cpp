@@ -60,6 +60,22 @@ void launch(Txn& txn, const Job& job, const Task& task) {
   txn.act(job.allocation->grants[task.grant].node, job, StartPart{TaskPart{task.group, task.index, task.incarnation}});
 }
 
+// Its sandbox is gone: the address is another's from now on, and nothing in it runs.
+void end_containers(Task& task, Instant now) {
+  task.address.clear();
+  if (std::none_of(task.containers.get().begin(), task.containers.get().end(),
+                   [](const ContainerStatus& one) { return one.state == ContainerState::kRunning || one.ready; }))
+    return;
+  for (ContainerStatus& one : task.containers.edit()) {
+    one.ready = false;
+    if (one.state != ContainerState::kRunning)
+      continue;
+    one.state = ContainerState::kEnded;
+    one.ended = now;
+    one.exit = {0, 9, false};
+  }
+}
+
 // It ended with its machine or its attempt.
 Task ended_without_a_word(const Txn& txn, const Task& task) {
   Task ended = task;
@@ -70,10 +86,13 @@ Task ended_without_a_word(const Txn& txn, const Task& task) {
   }
   ended.retry_at = {};
   ended.ready = false;
+  end_containers(ended, txn.now());
   return ended;
 }
 
 std::string failure_words(const Task& task, const ExitStatus& exit) {
+  if (!task.reason.empty())
+    return format("task {}.{}: {}", task.group, task.index, task.reason.get());
   return exit.signal ? format("task {}.{} ended by signal {}", task.group, task.index, exit.signal)
                      : format("task {}.{} ended with exit code {}", task.group, task.index, exit.code);
 }
@@ -133,7 +152,10 @@ void on_task_started(Txn& txn, NodeId node, const Job& job, const TaskStarted& r
   running.state = TaskState::kRunning;
   running.started = txn.now();
   running.ended = {};
-  running.ready = !has_readiness_probe(job.spec->groups[task->group]);
+  const GroupSpec& group = job.spec->groups[task->group];
+  running.ready = !is_sandbox(group.sandbox) && !has_readiness_probe(group);
+  running.containers = {};
+  running.address.clear();
   txn.put(std::move(running));
 }
 
@@ -148,6 +170,62 @@ void on_task_ready(Txn& txn, NodeId node, const Job& job, const TaskReady& repor
 
 namespace {
 
+// The times are ours: by the report that told of a change first.
+void stamp(ContainerStatus& now, const ContainerStatus* before, Instant at) {
+  const bool same_life = before && before->restarts == now.restarts;
+  if (before) {
+    now.started = before->started;
+    now.ended = before->ended;
+  }
+  if (now.state == ContainerState::kRunning && !(same_life && before->state == ContainerState::kRunning)) {
+    now.started = at;
+    now.ended = {};
+  } else if (now.state == ContainerState::kEnded && !(same_life && before->state == ContainerState::kEnded)) {
+    if (!same_life || before->state == ContainerState::kWaiting)
+      now.started = at;  // both fell between two reports
+    now.ended = at;
+  } else if (now.state == ContainerState::kWaiting && before && !same_life &&
+             before->state == ContainerState::kRunning) {
+    now.ended = at;
+  }
+}
+
+// All that are to run for as long as the task does.
+bool all_ready(const std::vector<ContainerStatus>& containers, const Sandbox& sandbox) {
+  for (std::size_t i = 0; i < containers.size(); ++i)
+    if (!containers[i].ready && (i >= sandbox.containers.size() || sandbox.containers[i].kind != ContainerKind::kInit))
+      return false;
+  return !containers.empty();
+}
+
+}  // namespace
+
+// A node may name other containers than were asked for; then it is believed of none.
+void on_task_containers(Txn& txn, NodeId node, const Job& job, const TaskContainers& report) {
+  const Ref<Task> task = task_of(txn, node, job, report);
+  if (!task || task->state == TaskState::kEnded)
+    return;
+  const Sandbox& sandbox = job.spec->groups[task->group].sandbox;
+  Task changed = *task;
+  changed.reason = report.reason;
+  const std::size_t expected = std::max<std::size_t>(1, sandbox.containers.size());
+  if (task->state == TaskState::kRunning && is_sandbox(sandbox) && report.containers.size() == expected) {
+    std::vector<ContainerStatus> containers = report.containers;
+    for (std::size_t i = 0; i < containers.size(); ++i) {
+      containers[i].name = sandbox.containers.empty() ? kOnlyContainer : sandbox.containers[i].name;
+      stamp(containers[i], i < task->containers.size() ? &task->containers.get()[i] : nullptr, txn.now());
+    }
+    changed.ready = all_ready(containers, sandbox);
+    changed.containers = std::move(containers);
+    changed.address = report.address;
+  }
+  if (changed.containers != task->containers || changed.address != task->address || changed.reason != task->reason ||
+      changed.ready != task->ready)
+    txn.put(std::move(changed));
+}
+
+namespace {
+
 bool goes_on(const Job& job) {
   return job.state == JobState::kRunning || job.state == JobState::kStarting || job.state == JobState::kSuspended;
 }
@@ -158,6 +236,7 @@ Task ended_as(const Txn& txn, const Task& task, const ExitStatus& exit) {
   ended.exit = exit;
   ended.ended = txn.now();
   ended.ready = false;
+  end_containers(ended, txn.now());
   return ended;
 }
 
@@ -230,6 +309,7 @@ void follow_count(Txn& txn, const Job& job, const Task& task) {
       return;
     next.state = TaskState::kWaiting;
     ++next.incarnation;
+    next.reason.clear();
     launch(txn, job, *txn.put(std::move(next)));
   } else if (task.state == TaskState::kWaiting && task.retry_at) {
     next.state = TaskState::kEnded;
@@ -302,6 +382,7 @@ void task_timer(Txn& txn, TaskKey key) {
     return;
   Task due = *task;
   due.retry_at = {};
+  due.reason.clear();
   const bool lives = job && (job->state == JobState::kRunning || job->state == JobState::kSuspended);
   const bool start = lives && task->attempt == job->attempt && task->state == TaskState::kWaiting &&
                      wanted(job->spec->groups[task->group], *task);

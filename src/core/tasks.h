@@ -27,6 +27,7 @@ void move_tasks_of(Txn& txn, const Job& job, const std::vector<std::uint32_t>& p
 // While the job is kCompleting results are recorded and nothing is restarted.
 void on_task_started(Txn& txn, NodeId node, const Job& job, const TaskStarted& report);
 void on_task_ready(Txn& txn, NodeId node, const Job& job, const TaskReady& report);
+void on_task_containers(Txn& txn, NodeId node, const Job& job, const TaskContainers& report);
 void on_task_ended(Txn& txn, NodeId node, const Job& job, const TaskEnded& report);
 
 Result<void> set_task_count(Txn& txn, const Caller& caller, const SetTaskCount& ask);

@@ -33,6 +33,8 @@
 #include "shim/orphans.h"
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
+#include "shim/sandbox_network.h"
+#include "wire/sandbox_text.h"
 
 namespace lockstep {
 namespace {
@@ -174,6 +176,7 @@ class RealShims final : public Shims {
   bool is_gone(const Entry& entry) const;
   bool others_known(const Entry& entry) const;
   void dead(const WorkId& key, Entry& entry, const ShimRecords& records);
+  void tell_containers(const WorkId& key, std::string_view text);
   void end(const WorkId& key, Entry& entry, std::vector<TaskResult> results);
   void fail(const WorkId& key, Entry& entry, std::string why);
   void remove(const WorkId& key);
@@ -182,6 +185,7 @@ class RealShims final : public Shims {
     if (tell_)
       tell_(std::move(event));
   }
+  std::string address_folder() const { return format("/proc/self/fd/{}/../{}", shims_fd_.get(), kAddressFolder); }
   TimerId later(Duration delay, std::function<void()> task);
 
   EventLoop& loop_;
@@ -423,6 +427,8 @@ void RealShims::line(const WorkId& key, Entry& entry, const std::string& text) {
             {},
             {},
             static_cast<std::uint32_t>(*number)});
+  } else if (text.starts_with("containers ")) {
+    tell_containers(key, std::string_view(text).substr(11));
   } else if (text.starts_with("used ")) {
     entry.use = parse_work_use(std::string_view(text).substr(5)).value_or(WorkUse{});
   } else if (text.starts_with("failed ")) {
@@ -431,6 +437,16 @@ void RealShims::line(const WorkId& key, Entry& entry, const std::string& text) {
     if (auto results = decode_results_text(std::string_view(text).substr(6)))
       end(key, entry, std::move(*results));
   }
+}
+
+void RealShims::tell_containers(const WorkId& key, std::string_view text) {
+  auto told = decode_containers(text);
+  if (!told.ok())
+    return;
+  ShimEvent event{.what = ShimEvent::What::kContainers, .key = key};
+  event.address = std::move(told->address);
+  event.containers = std::move(told->containers);
+  tell(std::move(event));
 }
 
 void RealShims::end(const WorkId& key, Entry& entry, std::vector<TaskResult> results) {
@@ -521,8 +537,13 @@ bool RealShims::others_known(const Entry& entry) const {
 void RealShims::dead(const WorkId& key, Entry& entry, const ShimRecords& records) {
   entry.at = Instant{records.results ? records.ended_us : 0};
   entry.use = records.use;
-  if (records.results)
-    return end(key, entry, *records.results);
+  if (records.results) {
+    if (!records.containers.empty())
+      tell_containers(key, records.containers);
+    if (const auto still = shims_.find(key); still != shims_.end())
+      end(key, still->second, *records.results);
+    return;
+  }
   entry.killed = true;
   if (!is_gone(entry) || !others_known(entry) || kill_leftovers(entry, records) > 0)
     entry.clean_looks = 0;
@@ -553,6 +574,8 @@ void RealShims::remove(const WorkId& key) {
   const auto it = shims_.find(key);
   const std::string name = it->second.name;
   shims_.erase(it);
+  if (task_of(key))
+    release_address_of(address_folder(), name);
   remove_folder(shims_fd_.get(), name);
   remove_group(key, kGroupTries);
 }
@@ -572,6 +595,9 @@ Result<std::vector<WorkId>> RealShims::recover() {
     shims_[key].name = text_of(key);
     later({}, [this, key] { look_at(key); });
   }
+  std::vector<std::string> lives;
+  for (const auto& [key, entry] : shims_) lives.push_back(entry.name);
+  release_addresses_but(address_folder(), lives);
   if (isolation_.groups)
     for (const WorkId& key : isolation_.groups->parts())
       if (!shims_.contains(key))

@@ -95,6 +95,8 @@ struct LaunchTask {
   ProcessSpec process;
   CoreSet cores;
   DeviceSet devices;
+  Sandbox sandbox;        // where it has one: its containers begin with what `process` has
+  std::string host_name;  // inside the sandbox
 };
 
 // What is told in the output of what is stopped, as far as it is worth telling. Shims are told the number: it stays.
@@ -193,7 +195,17 @@ struct Revoked {
   std::string ticket_key;   // as in Welcome
   std::int64_t now_us = 0;
 };
+// Where the addresses of other nodes' tasks are reached. Nodes that are not named keep the route that was told before.
+struct TaskRoute {
+  std::string range;  // "10.77.128.0/25"
+  std::string via;    // address of its node; "" = nobody has the range any more
+  friend bool operator==(const TaskRoute&, const TaskRoute&) = default;
+};
+struct TaskRoutes {
+  bool all = false;  // what is not named is gone
+  std::vector<TaskRoute> routes;
+};
 using ToAgent = std::variant<Welcome, Refused, RenewAck, ReportAck, LaunchAttempt, LaunchStep, LaunchTask, StopWork,
-                             SignalWork, PauseWork, Revoked>;
+                             SignalWork, PauseWork, Revoked, TaskRoutes>;
 
 }  // namespace lockstep

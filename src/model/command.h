@@ -288,6 +288,14 @@ struct TaskReady {
   std::uint32_t index = 0, incarnation = 0;
   bool ready = false;
 };
+// How far the containers of a task's sandbox have come; whole, each time something is otherwise.
+struct TaskContainers {
+  std::uint16_t group = 0;
+  std::uint32_t index = 0, incarnation = 0;
+  std::string address;                      // "" = it has none of its own
+  std::vector<ContainerStatus> containers;  // without times
+  std::string reason;                       // why there is no sandbox
+};
 struct TaskEnded {
   std::uint16_t group = 0;
   std::uint32_t index = 0, incarnation = 0;
@@ -295,7 +303,7 @@ struct TaskEnded {
   WorkUse use = {};
 };
 using ReportBody = std::variant<AttemptStarted, LaunchFailed, ScriptEnded, MemberStopped, StepStarted, StepEnded,
-                                TaskStarted, TaskReady, TaskEnded, MemberPaused>;
+                                TaskStarted, TaskReady, TaskEnded, MemberPaused, TaskContainers>;
 
 struct AgentReport {  // idempotent: late and doubled ones change nothing
   NodeId node;

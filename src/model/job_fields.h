@@ -129,8 +129,28 @@ constexpr void describe(V& v, const Service*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const SandboxContainer*) {
+  v.always("name", &SandboxContainer::name, bounded::kName);
+  v("kind", &SandboxContainer::kind);
+  v("restart", &SandboxContainer::restart);
+  v("restarts_max", &SandboxContainer::restarts_max);
+  v("probes", &SandboxContainer::probes, bounded::Items{kAsksMax});
+  v("std_out", &SandboxContainer::std_out, bounded::kPath);
+  v("std_err", &SandboxContainer::std_err, bounded::kPath);
+  describe(v, static_cast<const Program*>(nullptr));
+}
+
+template <class V>
+constexpr void describe(V& v, const Sandbox*) {
+  v("network", &Sandbox::network);
+  v("containers", &Sandbox::containers, bounded::Items{kContainersMax});
+  v("volumes", &Sandbox::volumes, bounded::Texts{kVolumesMax, kNamesBytesMax, bounded::kName});
+}
+
+template <class V>
 constexpr void describe(V& v, const GroupSpec*) {
   v("name", &GroupSpec::name, bounded::kName);
+  v("sandbox", &GroupSpec::sandbox);
   describe(v, static_cast<const Placement*>(nullptr));
   describe(v, static_cast<const Program*>(nullptr));
   describe(v, static_cast<const Service*>(nullptr));

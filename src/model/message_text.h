@@ -70,6 +70,16 @@ struct MessageText {
   std::string operator()(const TaskEnded& m) const {
     return format("task {}.{}.{} ended {}", m.group, m.index, m.incarnation, exit(m.exit));
   }
+  std::string operator()(const TaskContainers& m) const {
+    std::string out = format("task {}.{}.{} containers", m.group, m.index, m.incarnation);
+    if (!m.address.empty())
+      out += " at " + m.address;
+    constexpr const char* kStates[] = {"waiting", "running", "ended"};
+    for (const ContainerStatus& one : m.containers)
+      out += format(" {} {}{} restarts={}", one.name, kStates[static_cast<std::size_t>(one.state)],
+                    one.ready ? " ready" : "", one.restarts);
+    return m.reason.empty() ? out : out + ": " + m.reason;
+  }
   std::string operator()(const MemberPaused& m) const {
     return format("member {} #{}", m.paused ? "paused" : "goes on", m.number);
   }
@@ -108,6 +118,11 @@ struct MessageText {
   }
   std::string operator()(const PauseWork& m) const {
     return format("{} {}-{} #{}", m.paused ? "pause" : "resume", m.job.value, m.attempt, m.number);
+  }
+  std::string operator()(const TaskRoutes& m) const {
+    std::string out = m.all ? "routes" : "changed routes";
+    for (const TaskRoute& one : m.routes) out += format(" {} via {}", one.range, one.via.empty() ? "nobody" : one.via);
+    return out;
   }
   std::string operator()(const Revoked& m) const { return "revoked " + m.node; }
 };

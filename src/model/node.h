@@ -26,6 +26,7 @@ struct Node {
   Meta meta;  // meta.name is the node name
   NodeId id;
   std::string address;  // where its tasks are reached: "10.77.3.2"
+  std::string task_range;  // of addresses that its tasks get: "10.77.128.0/25"; "" = it has none to give
   std::string hostname;
   std::string boot_id;  // of the machine; a new one proves that everything before is gone
   std::string version;  // of the agent

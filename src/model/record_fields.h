@@ -147,6 +147,7 @@ constexpr void describe(V& v, const Node*) {
   v("meta", &Node::meta);
   v.always("id", &Node::id);
   v("address", &Node::address, bounded::kName);
+  v("task_range", &Node::task_range, bounded::kName);
   v("hostname", &Node::hostname, bounded::kName);
   v("boot_id", &Node::boot_id, bounded::kName);
   v("version", &Node::version, bounded::kName);
@@ -289,6 +290,18 @@ constexpr void describe(V& v, const Step*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const ContainerStatus*) {
+  v.always("name", &ContainerStatus::name, bounded::kName);
+  v.always("state", &ContainerStatus::state);
+  v("ready", &ContainerStatus::ready);
+  v("restarts", &ContainerStatus::restarts);
+  v("started_us", &ContainerStatus::started);
+  v("ended_us", &ContainerStatus::ended);
+  v("exit", &ContainerStatus::exit);
+  v("reason", &ContainerStatus::reason, bounded::kPhrase);
+}
+
+template <class V>
 constexpr void describe(V& v, const Task*) {
   v("meta", &Task::meta);
   v.always("job", &Task::job);
@@ -304,6 +317,9 @@ constexpr void describe(V& v, const Task*) {
   v("ended_us", &Task::ended);
   v("retry_at_us", &Task::retry_at);
   v("exit", &Task::exit);
+  v("address", &Task::address, bounded::kName);
+  v("containers", &Task::containers, bounded::Items{kContainersMax});
+  v("reason", &Task::reason, bounded::kPhrase);
 }
 
 template <class V>

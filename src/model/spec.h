@@ -19,6 +19,7 @@
 #include "model/ids.h"
 #include "model/placement.h"
 #include "model/program.h"
+#include "model/sandbox.h"
 #include "model/service.h"
 
 namespace lockstep {
@@ -27,6 +28,7 @@ namespace lockstep {
 struct GroupSpec : Placement, Program, Service {
   using Bases = std::tuple<Placement, Program, Service>;  // for the list of fields
   std::string name;
+  Sandbox sandbox;  // kTasks
   friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
 };
 

@@ -15,6 +15,7 @@
 #include "model/placement.h"
 #include "model/program.h"
 #include "model/resources.h"
+#include "model/sandbox.h"
 #include "model/work_use.h"
 
 namespace lockstep {
@@ -111,6 +112,9 @@ struct Task {
   std::uint32_t restarts = 0;
   Instant started, ended, retry_at;
   ExitStatus exit;
+  SharedText address;                      // of its sandbox, while it has one: "10.77.128.3"
+  SharedList<ContainerStatus> containers;  // of its sandbox, in the order of what was asked for
+  SharedText reason;                       // why it could not start; "" = nothing to say
 };
 
 }  // namespace lockstep

@@ -170,6 +170,30 @@ void weigh(Weigher& w, const Resources& resources, const char* name) {
   weigh_counts(w, name, resources.counted);
 }
 
+void weigh(Weigher& w, const std::vector<Probe>& probes) {
+  w.list("probes", probes, [&](const Probe& probe) {
+    w.fields(8);
+    w.text("path", probe.path);
+    w.texts("argv", probe.argv);
+    w.text("post_data", probe.post_data);
+  });
+}
+
+void weigh(Weigher& w, const Sandbox& sandbox) {
+  w.fields(2);
+  w.texts("volumes", sandbox.volumes);
+  w.list("containers", sandbox.containers, [&](const SandboxContainer& container) {
+    w.fields(5);
+    w.text("name", container.name);
+    w.text("std_out", container.std_out);
+    w.text("std_err", container.std_err);
+    w.texts("argv", container.argv);
+    w.pairs("env", container.env);
+    weigh(w, container.container);
+    weigh(w, container.probes);
+  });
+}
+
 void weigh(Weigher& w, const GroupSpec& group) {
   w.fields(28);
   w.text("name", group.name);
@@ -187,12 +211,8 @@ void weigh(Weigher& w, const GroupSpec& group) {
     w.fields(1);
     w.text("name", port.name);
   });
-  w.list("probes", group.probes, [&](const Probe& probe) {
-    w.fields(8);
-    w.text("path", probe.path);
-    w.texts("argv", probe.argv);
-    w.text("post_data", probe.post_data);
-  });
+  weigh(w, group.probes);
+  weigh(w, group.sandbox);
 }
 
 void weigh(Weigher& w, const JobSpec& spec) {
@@ -388,6 +408,7 @@ void weigh(Weigher& w, const Node& node) {
   weigh(w, node.meta);
   w.fields(16);
   w.text("address", node.address);
+  w.text("task_range", node.task_range);
   w.text("hostname", node.hostname);
   w.text("boot_id", node.boot_id);
   w.text("version", node.version);
@@ -431,6 +452,13 @@ void weigh(Weigher& w, const JoinToken& token) {
 void weigh(Weigher& w, const Task& task) {
   weigh(w, task.meta);
   w.fields(17);
+  w.text("address", task.address);
+  w.text("reason", task.reason);
+  w.list("containers", task.containers, [&](const ContainerStatus& container) {
+    w.fields(10);
+    w.text("name", container.name);
+    w.text("reason", container.reason);
+  });
 }
 
 void weigh(Weigher& w, const Object& object) {

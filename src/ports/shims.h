@@ -31,16 +31,20 @@ struct ShimStart {
   // kernel counts what it killed for want of memory, and where all of the part can be stood still.
   std::vector<std::string> enter;
   std::string oom_file, freeze_file;
+  Sandbox sandbox;     // of a task that has one: its containers are what runs
+  SandboxPlace place;  // with a sandbox
 };
 
 struct ShimEvent {
-  enum class What : unsigned char { kStarted, kFailed, kEnded, kPaused, kResumed } what = What::kStarted;
+  enum class What : unsigned char { kStarted, kFailed, kEnded, kPaused, kResumed, kContainers } what = What::kStarted;
   WorkId key;
   std::string why;                  // kFailed
   std::vector<TaskResult> results;  // kEnded, by rank
   std::uint32_t number = 0;         // kPaused, kResumed: of the order that this answers
   Instant at;                       // boot clock: when it happened, by the shim's word; 0 = just now
   WorkUse use = {};                 // kEnded
+  std::string address;              // kContainers: of the sandbox; "" = the node's
+  std::vector<ContainerStatus> containers;  // kContainers
 };
 
 class Shims {

@@ -10,6 +10,10 @@
 
 namespace lockstep {
 
+bool has_address_for(const Node& node, const GroupSpec& group) {
+  return group.sandbox.network != TaskNetwork::kOwn || !node.task_range.empty();
+}
+
 namespace {
 
 // Whether the devices of which the grant has parts have room for all of them, and its whole ones are nobody's in part.
@@ -202,7 +206,7 @@ bool limits_choice(const GroupSpec& group) {
 }
 
 bool suits(const Node& node, const GroupSpec& group) {
-  if (group.tmp_disk_mb > node.tmp_disk_mb)
+  if (group.tmp_disk_mb > node.tmp_disk_mb || !has_address_for(node, group))
     return false;
   return group.constraint.empty() || constraint_holds(group.constraint, node.features);
 }

@@ -70,6 +70,9 @@ class Eligible {
   const bool all_, limited_;
 };
 
+// Tasks with an address of their own run where a node has addresses to give.
+bool has_address_for(const Node& node, const GroupSpec& group);
+
 // Features expression as Slurm writes it: "a", "a&b", "a|b", "[a|b]", "a*2" (count ignored per node), parentheses.
 Result<void> check_constraint(const std::string& expression);
 bool constraint_holds(const std::string& expression, const std::vector<std::string>& features);

@@ -158,6 +158,12 @@ Result<void> check_named_nodes(const GroupSpec& group, std::size_t g,
 
 // Whether there are as many nodes that it may use as it asks for. usable: how many there are.
 Result<void> check_node_count(const GroupSpec& group, std::size_t g, const Partition& partition, std::size_t usable) {
+  if (usable == 0 && group.sandbox.network == TaskNetwork::kOwn)
+    return impossible(
+        format("its tasks want addresses of their own; no node of partition {} that it may use has any to give: that "
+               "takes an agent that is root, task_range in its settings, and the package containernetworking-plugins",
+               partition.meta.name),
+        group_field(g, "sandbox.network"));
   if (usable == 0)
     return impossible(
         group.constraint.empty()

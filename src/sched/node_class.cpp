@@ -91,7 +91,7 @@ bool belongs(const Node& node, const AlikeNodes& to) {
   return node.cores == like.cores && node.sockets == like.sockets && node.threads_per_core == like.threads_per_core &&
          node.weight == like.weight && node.counted == like.counted &&
          step_of(node.memory_mb) == step_of(like.memory_mb) && step_of(node.tmp_disk_mb) == step_of(like.tmp_disk_mb) &&
-         node.features == like.features &&
+         node.features == like.features && node.task_range.empty() == like.task_range.empty() &&
          std::equal(node.devices.begin(), node.devices.end(), like.devices.begin(), like.devices.end(), same_device);
 }
 

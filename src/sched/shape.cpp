@@ -48,6 +48,7 @@ std::size_t shape_hash(const JobSpec& spec) {
     mix.add(group.per_node);
     for (const DeviceAsk& ask : group.per_job) mix.add(ask);
     mix.add(group.constraint);
+    mix.add(static_cast<std::uint64_t>(group.sandbox.network));
     mix.add(static_cast<std::uint64_t>(group.sharing));
     mix.add(group.cores_per_device);
     for (const std::string& name : group.only_nodes) mix.add(name);
@@ -62,14 +63,17 @@ bool same_shape(const JobSpec& a, const JobSpec& b) {
   return a.partitions == b.partitions && a.time_limit == b.time_limit && a.time_min == b.time_min && a.user == b.user &&
          a.account == b.account && a.qos == b.qos && a.reservation == b.reservation && a.licenses == b.licenses &&
          std::equal(a.groups.begin(), a.groups.end(), b.groups.begin(), b.groups.end(),
-                    [](const Placement& one, const Placement& other) { return one == other; });
+                    [](const GroupSpec& one, const GroupSpec& other) {
+                      return static_cast<const Placement&>(one) == static_cast<const Placement&>(other) &&
+                             one.sandbox.network == other.sandbox.network;
+                    });
 }
 
 namespace {
 
 bool class_suits(const AlikeNodes& cls, PartitionNo partition, const GroupSpec& group) {
   return std::binary_search(cls.partitions.begin(), cls.partitions.end(), partition) &&
-         group.tmp_disk_mb <= cls.like.tmp_disk_mb &&
+         group.tmp_disk_mb <= cls.like.tmp_disk_mb && has_address_for(cls.like, group) &&
          (group.constraint.empty() || constraint_holds(group.constraint, cls.like.features));
 }
 

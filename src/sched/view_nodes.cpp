@@ -17,8 +17,8 @@ namespace {
 bool same_node(const Node& a, const Node& b) {
   return a.meta.name == b.meta.name && a.cores == b.cores && a.memory_mb == b.memory_mb &&
          a.tmp_disk_mb == b.tmp_disk_mb && a.devices == b.devices && a.features == b.features &&
-         a.domains == b.domains && a.sockets == b.sockets && a.threads_per_core == b.threads_per_core &&
-         a.weight == b.weight && a.counted == b.counted;
+         a.task_range.empty() == b.task_range.empty() && a.domains == b.domains && a.sockets == b.sockets &&
+         a.threads_per_core == b.threads_per_core && a.weight == b.weight && a.counted == b.counted;
 }
 
 bool share_something(const NodeLoad& load, const Grant& grant) {

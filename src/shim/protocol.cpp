@@ -6,6 +6,7 @@
 #include "base/interval_set.h"
 #include "base/text.h"
 #include "wire/container_text.h"
+#include "wire/sandbox_text.h"
 
 namespace lockstep {
 namespace {
@@ -43,6 +44,9 @@ enum class Tag : std::uint16_t {
   kTaskProlog = 29,
   kTaskEpilog = 30,
   kContainer = 64,
+  kSandbox = 65,
+  kHostName = 66,
+  kRange = 67,
 };
 
 void put(std::string& out, std::uint64_t value, int bytes) {
@@ -201,7 +205,19 @@ void apply_container(Start& start, const Value& value) {
 }
 
 // Tags of parts that stand for themselves, by number.
-constexpr LaunchField kPartFields[] = {{Tag::kContainer, apply_container}};
+void apply_sandbox(Start& start, const Value& value) {
+  if (auto sandbox = decode_sandbox(value.text); sandbox.ok())
+    start.sandbox = std::move(*sandbox);
+  else
+    start.launch.process.container.image = "?";  // as above
+}
+
+constexpr LaunchField kPartFields[] = {
+    {Tag::kContainer, apply_container},
+    {Tag::kSandbox, apply_sandbox},
+    {Tag::kHostName, [](Start& s, const Value& v) { s.place.host_name = v.text; }},
+    {Tag::kRange, [](Start& s, const Value& v) { s.place.range = v.text; }},
+};
 
 // A tag of a later version asks for what this shim cannot do. Its agent knows which shim it started.
 void apply_field(ShimStart& start, std::uint16_t tag, std::string_view text) {
@@ -293,6 +309,11 @@ std::string encode_launch_record(const ShimStart& start) {
   for (const auto& program : process.task_epilogs) field(out, Tag::kTaskEpilog, program);
   if (process.container != Container{})
     field(out, Tag::kContainer, encode_container(process.container));
+  if (is_sandbox(start.sandbox)) {
+    field(out, Tag::kSandbox, encode_sandbox(start.sandbox));
+    field(out, Tag::kHostName, start.place.host_name);
+    field(out, Tag::kRange, start.place.range);
+  }
   if (step.pmi != Pmi::kNone)
     put_world_fields(out, step);
   return record(ShimRecord::kLaunch, out);
@@ -318,6 +339,7 @@ std::string encode_ended_record(std::int64_t boot_us) {
 }
 
 std::string encode_use_record(const WorkUse& use) { return record(ShimRecord::kUse, text_of(use)); }
+std::string encode_containers_record(const std::string& text) { return record(ShimRecord::kContainers, text); }
 
 Result<ShimRecords> decode_shim_records(std::string_view bytes) {
   ShimRecords records;
@@ -339,6 +361,8 @@ Result<ShimRecords> decode_shim_records(std::string_view bytes) {
       records.ended_us = static_cast<std::int64_t>(get(body));
     } else if (kind == ShimRecord::kUse) {
       records.use = parse_work_use(body).value_or(WorkUse{});
+    } else if (kind == ShimRecord::kContainers) {
+      records.containers = body;
     } else if (kind == ShimRecord::kResult) {
       records.results = decode_results_text(body);
     }

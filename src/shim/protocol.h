@@ -11,7 +11,8 @@
 // send lines. Agent: "signal N", "signal-first N" (to the first process of each task), "stop MILLISECONDS
 // WHY" (a StopWhy as a number; none from older agents), "forget", "pause N", "resume N". Shim: "started", "failed
 // TEXT", "ended RANK:CODE:SIGNAL:FLAGS …", "paused N", "resumed N", and before one of them "at MICROSECONDS" (boot
-// clock) when it happened; before "ended" also "used NUMBERS" (text_of(WorkUse)). A connection that begins otherwise
+// clock) when it happened; before "ended" also "used NUMBERS" (text_of(WorkUse)). Of a sandbox also "containers JSON"
+// (wire/sandbox_text.h), each time something in it is otherwise. A connection that begins otherwise
 // carries step I/O frames (wire/frame.h).
 #pragma once
 
@@ -45,7 +46,7 @@ inline constexpr std::string_view kLeaseFile =
 inline constexpr Duration kKillWaitMax = hours(1);
 inline Duration bounded_kill_wait(Duration asked) { return std::clamp(asked, Duration{}, kKillWaitMax); }
 
-enum class ShimRecord : std::uint8_t { kLaunch = 1, kPids = 2, kResult = 3, kEndedAt = 4, kUse = 5 };
+enum class ShimRecord : std::uint8_t { kLaunch = 1, kPids = 2, kResult = 3, kEndedAt = 4, kUse = 5, kContainers = 6 };
 
 // A task's first process. started_us on the boot clock tells a reused pid apart.
 struct ShimPid {
@@ -57,8 +58,9 @@ struct ShimPid {
 std::string encode_launch_record(const ShimStart& start);
 std::string encode_pids_record(const std::vector<ShimPid>& pids);
 std::string encode_result_record(const std::vector<TaskResult>& results);
-std::string encode_ended_record(std::int64_t boot_us);  // goes before the result
-std::string encode_use_record(const WorkUse& use);      // does, too
+std::string encode_ended_record(std::int64_t boot_us);          // goes before the result
+std::string encode_use_record(const WorkUse& use);              // does, too
+std::string encode_containers_record(const std::string& text);  // does, too; as wire/sandbox_text has it
 
 struct ShimRecords {
   std::optional<ShimStart> launch;  // its key comes from the folder's name
@@ -66,6 +68,7 @@ struct ShimRecords {
   std::optional<std::vector<TaskResult>> results;
   std::int64_t ended_us = 0;  // boot clock; 0 = an older shim did not say
   WorkUse use;
+  std::string containers;  // of a sandbox, at its end
 };
 // Reads as far as whole records go. An error: the launch itself is malformed.
 Result<ShimRecords> decode_shim_records(std::string_view bytes);

@@ -35,6 +35,7 @@
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
 #include "shim/relay.h"
+#include "shim/sandbox_task.h"
 #include "shim/task_inheritance.h"
 #include "shim/task_starter.h"
 #include "shim/wait_set.h"
@@ -56,6 +57,11 @@ constexpr std::int64_t kLaunchPatienceUs = kSecondUs;  // for files that take lo
 constexpr std::size_t kClientsMax = 64;                // connections
 constexpr std::size_t kAttachedMax = 32;               // of them for frames
 constexpr std::size_t kAgentsMax = 4;                  // of them for control
+// Words of containers to the agent: each becomes an entry of the cluster's log, and the user decides how many there are
+// to say. A few may follow each other at once, further ones at this rate.
+constexpr std::int64_t kContainersEveryUs = 5 * kSecondUs;
+constexpr std::int64_t kContainersAtOnce = 12;
+constexpr std::int64_t kContainersGatherUs = 30'000;  // what changes together is told together
 constexpr int kPumpRounds = 16;
 constexpr std::uint64_t kSignalMost = 64;
 constexpr std::int64_t kWorldPatienceUs = 30 * kSecondUs;  // for lockstep-pmi to say the tasks' variables
@@ -170,6 +176,9 @@ class Shim {
   void check_over();
   Result<void> place_container();
   bool finish_container();
+  Result<void> place_sandbox();
+  void hear_sandbox();
+  void tell_containers();
   void stop(std::int64_t kill_wait_us, StopWhy why);
   void tell_why(StopWhy why);
   void write_stop_notice(StopWhy why, std::int64_t kill_wait_us) const;
@@ -201,20 +210,23 @@ class Shim {
   std::size_t launched_ = 0;              // so many of the first tasks
   std::map<pid_t, TaskEnd> early_ends_;   // of tasks that ended before we knew their pids
   ControlGroup group_{{}, {}};
-  WorkUse used_;  // of all processes that were waited for; says nothing of tasks
+  WorkUse used_;                                // of all processes that were waited for; says nothing of tasks
   std::uint64_t memory_kills_ = 0, memory_kills_told_ = 0;
-  std::string killed_program_;                // the last one that SIGKILL ended
-  std::unique_ptr<PmiLink> world_;            // of tasks that find each other
-  bool world_waits_ = false;                  // for what it is to tell them, before they start
-  std::vector<bool> world_told_;              // of the end of each task
-  std::string host_;                          // without its domain
-  pid_t teller_ = -1;                         // writes a line of ours into a file of the user's
-  std::optional<ContainerPlace> container_;   // none, too, once what follows the tasks in it has begun
-  std::unique_ptr<TaskStart> finish_;         // what follows
-  pid_t finisher_ = 0;                        // its process, until it has ended
-  std::optional<Error> failed_;               // no process could be made: nothing of the step shall stay
-  bool started_ = false;                      // and told so
-  std::int64_t began_us_ = 0, ended_us_ = 0;  // boot clock: an agent may hear of it much later
+  std::string killed_program_;                  // the last one that SIGKILL ended
+  std::unique_ptr<PmiLink> world_;              // of tasks that find each other
+  bool world_waits_ = false;                    // for what it is to tell them, before they start
+  std::vector<bool> world_told_;                // of the end of each task
+  std::string host_;                            // without its domain
+  pid_t teller_ = -1;                           // writes a line of ours into a file of the user's
+  std::optional<ContainerPlace> container_;     // none, too, once what follows the tasks in it has begun
+  std::unique_ptr<TaskStart> finish_;           // what follows
+  pid_t finisher_ = 0;                          // its process, until it has ended
+  std::optional<SandboxTask> sandbox_;          // of a task that is one
+  std::int64_t containers_paid_us_ = 0;         // up to when words of them have been used up
+  std::int64_t containers_at_us_ = kTimeNever;  // the next word of them
+  std::optional<Error> failed_;                 // no process could be made: nothing of the step shall stay
+  bool started_ = false;                        // and told so
+  std::int64_t began_us_ = 0, ended_us_ = 0;    // boot clock: an agent may hear of it much later
   bool children_gone_ = false;
   bool over_ = false;            // every process of the step is gone and the result is known
   bool result_written_ = false;  // or forgotten by the agent, who has it
@@ -309,6 +321,8 @@ Result<void> Shim::begin_launch() {
     script_fd_ = TRY(write_script());
   if (runs_in_container(start_.launch.process))
     TRY(place_container());
+  if (is_sandbox(start_.sandbox))
+    TRY(place_sandbox());
   limits_.room = &spill_room_;
   limits_.memory_bytes =
       std::clamp<std::size_t>(kOutputMemory / (2 * start_.launch.ranks.size()), 32 << 10, OutputLimits{}.memory_bytes);
@@ -322,7 +336,8 @@ Result<void> Shim::begin_launch() {
     const bool twin = std::any_of(earlier, paths.end(), [&](const std::string& path) {
       return std::find(paths.begin(), earlier, path) != earlier;
     });
-    TRY(tasks_.back()->prepare(start_, script_fd_, twin, container_ ? &*container_ : nullptr));
+    TRY(tasks_.back()->prepare(start_, script_fd_, twin, container_ ? &*container_ : nullptr,
+                               sandbox_ ? &*sandbox_ : nullptr));
     starts.push_back(tasks_.back()->start());
   }
   CHECK(starts.size() == start_.launch.ranks.size() && tasks_.size() == starts.size());
@@ -338,6 +353,34 @@ Result<void> Shim::place_container() {
   const char* state = ::getenv(kSpillVariable);
   container_ = TRY(make_container_place(std::string(state ? state : "../..") + "/containers", start_.launch.process));
   return {};
+}
+
+Result<void> Shim::place_sandbox() {
+  const auto work = key();
+  char folder[4096];
+  if (!work || !task_of(*work) || start_.launch.ranks.size() != 1 || !::getcwd(folder, sizeof folder))
+    return Error{Errc::kInvalid, "only a task has a sandbox", {}};
+  const std::string own = folder;
+  const std::string run = own.substr(0, own.rfind("/shims/"));
+  const char* state = ::getenv(kSpillVariable);
+  sandbox_.emplace(
+      TRY(SandboxTask::make(start_, text_of(*work), state ? state : "../..", format("{}/{}", run, kAddressFolder))));
+  return {};
+}
+
+void Shim::hear_sandbox() {
+  if (!sandbox_->read() || containers_at_us_ != kTimeNever)
+    return;
+  const std::int64_t now_us = boot_clock_us();
+  containers_paid_us_ =
+      std::max(containers_paid_us_, now_us - kContainersAtOnce * kContainersEveryUs) + kContainersEveryUs;
+  containers_at_us_ = std::max(now_us + kContainersGatherUs, containers_paid_us_);
+}
+
+void Shim::tell_containers() {
+  containers_at_us_ = kTimeNever;
+  if (started_ && !over_ && !sandbox_->told().empty())
+    tell_agents(format("containers {}\n", sandbox_->told()));
 }
 
 // Once no process of the tasks is left. True: something follows them, and has not ended yet.
@@ -471,6 +514,8 @@ void Shim::take_launched() {
     return;
   starter_.reset();
   early_ends_.clear();
+  if (sandbox_)
+    sandbox_->handed_on();
   if (script_fd_ >= 0)
     ::close(std::exchange(script_fd_, -1));
   tell_world();
@@ -513,6 +558,8 @@ std::string Shim::state_lines() const {
   std::string lines(kShimHello);
   if (started_)
     lines += format("at {}\nstarted\n", began_us_);
+  if (started_ && sandbox_ && !sandbox_->told().empty())
+    lines += format("containers {}\n", sandbox_->told());
   if (over_) {
     std::vector<TaskResult> results;
     for (const auto& task : tasks_) results.push_back({task->rank(), task->exit()});
@@ -539,6 +586,8 @@ WaitSet Shim::what_to_wait_for() const {
     set.add(starter_->fd(), POLLIN, {What::kStarter});
   if (const int events = world_ ? (world_->wants_to_read() ? POLLIN : 0) | (world_->wants_to_write() ? POLLOUT : 0) : 0)
     set.add(world_->fd(), events, {What::kWorld});
+  if (sandbox_ && sandbox_->fd() >= 0)
+    set.add(sandbox_->fd(), POLLIN, {What::kSandbox});
   for (std::size_t i = 0; i < clients_.size(); ++i)
     set.add(clients_[i]->fd(), POLLIN | (clients_[i]->unsent() > 0 ? POLLOUT : 0), {What::kClient, i});
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
@@ -576,6 +625,7 @@ void Shim::serve(const std::vector<Awaited>& ready) {
       case Awaited::What::kListener: accepting = true; break;
       case Awaited::What::kStarter: take_launched(); break;
       case Awaited::What::kWorld: hear_world(); break;
+      case Awaited::What::kSandbox: hear_sandbox(); break;
       case Awaited::What::kClient: hear(*clients_[one.index]); break;
       case Awaited::What::kOutput: read_output(*tasks_[one.index], one.stream); break;
       case Awaited::What::kInput: tasks_[one.index]->write_input(); break;
@@ -636,12 +686,14 @@ std::int64_t Shim::act_on_timers(std::int64_t now_us) {
     check_paused();
   if (now_us >= started_at_us_)
     tell_started();
+  if (now_us >= containers_at_us_)
+    tell_containers();
   if (now_us >= world_due_us_ && world_waits_ && !paused_)
     refuse_tasks(format("lockstep-pmi, by which the tasks find each other, was not ready within {} s",
                         kWorldPatienceUs / kSecondUs));
   const std::int64_t world_due_us = world_waits_ && !paused_ ? world_due_us_ : kTimeNever;
-  return std::min(
-      {kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_, started_at_us_, world_due_us});
+  return std::min({kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_, started_at_us_,
+                   world_due_us, containers_at_us_});
 }
 
 // There is always a place for one more, since it may be the agent: those go first who have not said what they are.
@@ -862,12 +914,16 @@ void Shim::check_over() {
     task->drain_output(1);
     results.push_back({task->rank(), task->exit()});
   }
+  if (sandbox_)
+    (void)sandbox_->read();
   over_ = true;
   ended_us_ = boot_clock_us();
   CHECK(ended_us_ >= began_us_);
   kill_at_us_ = fence_at_us_ = started_at_us_ = kTimeNever;
-  result_written_ = append_record(
-      record_fd_, encode_ended_record(ended_us_) + encode_use_record(use()) + encode_result_record(results));
+  containers_at_us_ = kTimeNever;
+  const std::string containers = sandbox_ ? encode_containers_record(sandbox_->told()) : std::string();
+  result_written_ = append_record(record_fd_, containers + encode_ended_record(ended_us_) + encode_use_record(use()) +
+                                                  encode_result_record(results));
   linger_until_us_ = boot_clock_us() + kLingerUs;
   tell_agents(state_lines().substr(kShimHello.size()));
 }

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "shim/protocol.h"
 #include "shim/task_hooks.h"
 
 namespace lockstep {
@@ -126,7 +127,7 @@ Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool
 }
 
 Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_outputs,
-                               const ContainerPlace* container) {
+                               const ContainerPlace* container, const SandboxTask* sandbox) {
   const TaskProcesses& step = start.launch;
   CHECK(state_ == State::kPrepared && !start_ && !plan_);
   CHECK(step.argv_by_rank.empty() || local_ < step.argv_by_rank.size());
@@ -166,6 +167,8 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
     if (local_ == 0 && !process.container.save.empty() && (plan.terminal >= 0 || child_ends_[2] >= 0))
       kept_error_fd_ = ::fcntl(error, F_DUPFD_CLOEXEC, 0);
   }
+  if (sandbox)
+    put_in_sandbox(*sandbox, step.kill_wait, plan);
   // Around a container, too: the programs are the node's.
   if (!process.task_prologs.empty() || !process.task_epilogs.empty()) {
     std::vector<std::string> task = std::move(plan.argv);

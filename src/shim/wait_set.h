@@ -16,6 +16,7 @@ struct Awaited {
     kListener,
     kStarter,
     kWorld,
+    kSandbox,
     kClient,
     kOutput,
     kInput

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ip_range.h"
 #include "base/text.h"
 #include "model/hook_part.h"
 
@@ -44,6 +45,50 @@ void SimShims::tell(const WorkId& key) {
     return;
   }
   callback_(std::move(event));
+  if (const auto again = shims_.find(key); again != shims_.end() && again->second.state == Shim::State::kRunning)
+    tell_containers(key, again->second);
+}
+
+void SimShims::tell_containers(const WorkId& key, const Shim& shim) {
+  if (!callback_ || shim.containers.empty())
+    return;
+  ShimEvent event{.what = ShimEvent::What::kContainers, .key = key};
+  event.address = shim.address;
+  event.containers = shim.containers;
+  callback_(std::move(event));
+}
+
+// The lowest address that is free, as the node's plug-in does: one that is let go is soon another's.
+void SimShims::begin_sandbox(const WorkId& key, Shim& shim) {
+  if (shim.containers.empty())
+    return;
+  if (const auto range = parse_ip_range(shim.address)) {
+    std::uint32_t at = range->first + 2;
+    while (!addresses_.insert(ip_text(at)).second) ++at;
+    shim.address = ip_text(at);
+  }
+  timeline_.after(micros(rng_.between(1000, 500'000)),
+                  [this, key, number = shim.number] { change_container(key, number); });
+}
+
+// Init containers run, fail and are done, the others start, are ready or not, and start again.
+void SimShims::change_container(const WorkId& key, std::uint64_t number) {
+  Shim* shim = find(key, number);
+  if (!shim || shim->state != Shim::State::kRunning)
+    return;
+  ContainerStatus& one = shim->containers[rng_.below(shim->containers.size())];
+  if (!shim->paused) {
+    if (one.state == ContainerState::kRunning && rng_.chance(0.5)) {
+      one.ready = !one.ready;
+    } else {
+      one.restarts += one.state == ContainerState::kEnded || one.state == ContainerState::kRunning;
+      one.state = static_cast<ContainerState>(rng_.below(3));
+      one.ready = false;
+      one.exit.code = one.state == ContainerState::kEnded ? static_cast<std::int32_t>(rng_.below(3)) : 0;
+    }
+    tell_containers(key, *shim);
+  }
+  timeline_.after(millis(rng_.between(300, 30'000)), [this, key, number] { change_container(key, number); });
 }
 
 void SimShims::start(ShimStart start) {
@@ -57,6 +102,9 @@ void SimShims::start(ShimStart start) {
   shim.kill_wait = start.launch.kill_wait;
   const std::vector<std::string>& argv = start.launch.process.argv;
   const std::int64_t bad = argument(argv, "bad", -1), code = argument(argv, "exit", 0);
+  for (const SandboxContainer& one : start.sandbox.containers) shim.containers.emplace_back().name = one.name;
+  if (start.sandbox.network == TaskNetwork::kOwn)
+    shim.address = start.place.range;  // until it begins
   shim.stubborn = std::find(argv.begin(), argv.end(), "stubborn") != argv.end();
   std::vector<std::uint32_t> ranks = start.launch.ranks;
   if (ranks.empty())
@@ -108,6 +156,7 @@ void SimShims::begin(const WorkId& key, std::uint64_t number, Duration run) {
   }
   shim->state = Shim::State::kRunning;
   check_hooks(key);
+  begin_sandbox(key, *shim);
   for (std::size_t i = 0; i < shim->ranks.size(); ++i) {
     shim->ranks[i].live = true;
     if (!is_hook(key))
@@ -247,6 +296,7 @@ void SimShims::forget(const WorkId& key) {
     return;
   if (it->second.state == Shim::State::kRunning && !is_hook(key))
     checker_.forgotten_alive(node_, key);
+  addresses_.erase(it->second.address);  // not before the controller knows of the end
   shims_.erase(it);
 }
 
@@ -269,6 +319,7 @@ void SimShims::machine_died() {
       if (rank.live && !is_hook(key))
         checker_.ended(node_, key, rank.rank, {}, ProcessChecker::How::kMachine, timeline_.now());
   shims_.clear();
+  addresses_.clear();
   hooks_begun_.clear();
   hooks_passed_.clear();
   lease_ = stuck_until_ = {};

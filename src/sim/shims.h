@@ -62,7 +62,12 @@ class SimShims : public Shims {
     DeviceSet devices;
     CoreSet cores;
     Duration fence_after, kill_wait;
+    std::string address;  // of its sandbox, while it lives
+    std::vector<ContainerStatus> containers;
   };
+  void begin_sandbox(const WorkId& key, Shim& shim);
+  void change_container(const WorkId& key, std::uint64_t number);
+  void tell_containers(const WorkId& key, const Shim& shim);
   void begin(const WorkId& key, std::uint64_t number, Duration run);
   void end_rank(const WorkId& key, std::uint64_t number, std::size_t rank, ExitStatus exit, bool itself);
   void run_out(const WorkId& key, std::uint64_t number, std::size_t rank);
@@ -82,6 +87,7 @@ class SimShims : public Shims {
   ProcessChecker& checker_;
   std::function<void(ShimEvent)> callback_;
   std::map<WorkId, Shim> shims_;
+  std::set<std::string> addresses_;                     // of sandboxes whose end the controller does not know
   std::set<WorkId> hooks_begun_;                        // of this boot
   std::set<std::pair<JobId, AttemptNo>> hooks_passed_;  // attempts whose prolog has
   std::uint64_t next_ = 1;

@@ -118,6 +118,16 @@ constexpr void describe(V& v, const TaskEnded*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const TaskContainers*) {
+  v("group", &TaskContainers::group);
+  v("index", &TaskContainers::index);
+  v("incarnation", &TaskContainers::incarnation);
+  v("address", &TaskContainers::address, kName);
+  v("containers", &TaskContainers::containers, Items{kContainersMax});
+  v("reason", &TaskContainers::reason, kPhrase);
+}
+
+template <class V>
 constexpr void describe(V& v, const Report*) {
   v.always("number", &Report::number);
   v.always("job", &Report::job);
@@ -168,6 +178,18 @@ constexpr void describe(V& v, const Revoked*) {
   v("certificate", &Revoked::certificate);
   v("ticket_key", &Revoked::ticket_key);
   v("now_us", &Revoked::now_us);
+}
+
+template <class V>
+constexpr void describe(V& v, const TaskRoute*) {
+  v.always("range", &TaskRoute::range);
+  v("via", &TaskRoute::via);
+}
+
+template <class V>
+constexpr void describe(V& v, const TaskRoutes*) {
+  v("all", &TaskRoutes::all);
+  v("routes", &TaskRoutes::routes);
 }
 
 template <class V>
@@ -268,6 +290,8 @@ constexpr void describe(V& v, const LaunchTask*) {
   v("process", &LaunchTask::process);
   v("cores", &LaunchTask::cores);
   v("devices", &LaunchTask::devices);
+  v("sandbox", &LaunchTask::sandbox);
+  v("host_name", &LaunchTask::host_name);
 }
 
 template <class V>

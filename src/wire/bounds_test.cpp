@@ -15,12 +15,13 @@ struct Types {};
 
 // What strangers say, and what is in it. The core applies all but the last lines, which only the door sees.
 using Applied =
-    Types<DeviceAsk, Counted, DevicePart, Resources, Port, Probe, Mount, Container, GroupSpec, Dependency, SignalAhead,
-          JobSpec, NamedCount, Tres, TresLimit, TresWeight, Limits, Quota, Account, Association, Qos, Licence, Policy,
-          Reservation, OwnerRef, MetaExtra, Meta, User, TopologyLeaf, Topology, Partition, Device, Node, JoinToken,
-          StepSpec, Object, ArrayAsk, JobTarget, UpdateJob, UpdateNode>;
-using OnlyRead = Types<SubmitRequest, StepRequest, CancelJob, CancelMany, SignalStep, TokenRequest, JoinRequest,
-                       Holding, Hello, Renew, LaunchFailed, ScriptEnded, StepEnded, TaskResult, ExitStatus>;
+    Types<DeviceAsk, Counted, DevicePart, Resources, Port, Probe, Mount, Container, SandboxContainer, Sandbox,
+          GroupSpec, Dependency, SignalAhead, JobSpec, NamedCount, Tres, TresLimit, TresWeight, Limits, Quota, Account,
+          Association, Qos, Licence, Policy, Reservation, OwnerRef, MetaExtra, Meta, User, TopologyLeaf, Topology,
+          Partition, Device, Node, JoinToken, StepSpec, Object, ArrayAsk, JobTarget, UpdateJob, UpdateNode>;
+using OnlyRead =
+    Types<SubmitRequest, StepRequest, CancelJob, CancelMany, SignalStep, TokenRequest, JoinRequest, Holding, Hello,
+          Renew, LaunchFailed, ScriptEnded, StepEnded, TaskContainers, ContainerStatus, TaskResult, ExitStatus>;
 // Records, and their parts that we work out ourselves.
 using Kept = Types<
 #define KIND(type, name, word, table, count, seen) type,

@@ -84,6 +84,7 @@ int http_status_of(Errc code);
 std::string_view text_of(JobState state);
 std::string_view text_of(StepState state);
 std::string_view text_of(TaskState state);
+std::string_view text_of(ContainerState state);
 std::string_view text_of(NodeLink link);
 std::string_view text_of(Hold hold);
 std::string_view text_of(Wait wait);

@@ -259,6 +259,8 @@ extern template struct StructCodec<Dependency>;
 extern template struct StructCodec<ExitStatus>;
 extern template struct StructCodec<WorkUse>;
 extern template struct StructCodec<JobSpec>;
+extern template struct StructCodec<Sandbox>;
+extern template struct StructCodec<ContainerStatus>;
 extern template struct StructCodec<Allocation>;
 extern template struct StructCodec<Meta>;
 extern template struct StructCodec<IssuedCertificate>;

@@ -13,6 +13,7 @@ template struct StructCodec<Dependency>;
 template struct StructCodec<ExitStatus>;
 template struct StructCodec<WorkUse>;
 template struct StructCodec<JobSpec>;
+template struct StructCodec<Sandbox>;
 template struct StructCodec<Allocation>;
 
 }  // namespace lockstep::wire

@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include "base/ip_range.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -193,6 +194,7 @@ std::string encode(const AgentFile& f) {
                               {"peer_port", f.peer_port},
                               {"shim", f.shim},
                               {"realm", f.realm},
+                              {"task_range", f.task_range},
                               {"cpus", f.cpus},
                               {"memory_mb", f.memory_mb},
                               {"weight", f.weight},
@@ -228,6 +230,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
   read(o, "peer_port", f.peer_port);
   read(o, "shim", f.shim);
   read(o, "realm", f.realm);
+  read(o, "task_range", f.task_range);
   read(o, "cpus", f.cpus);
   read(o, "memory_mb", f.memory_mb);
   read(o, "weight", f.weight);
@@ -246,6 +249,10 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
     return Error{Errc::kInvalid, "agent settings name no controller port", "controller_port"};
   if (f.state_dir.empty())
     return Error{Errc::kInvalid, "agent settings name no state directory", "state_dir"};
+  if (!f.task_range.empty() && !parse_ip_range(f.task_range))
+    return Error{Errc::kInvalid,
+                 format("\"{}\" is no range of addresses, like \"10.88.3.0/24\" (from /8 to /30)", f.task_range),
+                 "task_range"};
   if (f.memory_mb < 0)
     return Error{Errc::kInvalid, "memory must not be negative", "memory_mb"};
   return f;

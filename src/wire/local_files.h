@@ -45,6 +45,7 @@ struct AgentFile {
   std::uint16_t peer_port = 0;  // where other agents dial this one; 0 = any free port
   std::string shim;             // path of lockstep-shim
   std::string realm = "local";  // user database of this node's uids
+  std::string task_range;       // addresses for its tasks, "10.88.3.0/24": nobody else's; "" = none
   std::uint32_t cpus = 0;       // 0 = what the machine has
   std::int64_t memory_mb = 0;   // 0 = what the machine has
   std::uint32_t weight = 1;

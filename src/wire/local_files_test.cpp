@@ -30,6 +30,18 @@ TEST(AgentFile, HooksAndHealthComeBackAsTheyWere) {
   EXPECT_EQ(read->health.node_state, "IDLE,CYCLE");
 }
 
+TEST(AgentFile, AddressesForTasksAreARange) {
+  AgentFile file = some_file();
+  file.task_range = "10.88.3.0/24";
+  EXPECT_EQ(decode_agent_file(encode(file))->task_range, "10.88.3.0/24");
+  for (const char* range : {"10.88.3.0", "10.88.3.1/24", "fd00::/64"}) {
+    file.task_range = range;
+    const auto read = decode_agent_file(encode(file));
+    ASSERT_FALSE(read.ok()) << range;
+    EXPECT_EQ(read.error().field, "task_range");
+  }
+}
+
 TEST(AgentFile, WhatMeansNothingIsRefused) {
   const auto refusal = [](const std::string& text) {
     AgentFile file = some_file();

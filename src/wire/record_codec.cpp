@@ -11,6 +11,7 @@ namespace wire {
 template struct StructCodec<Meta>;
 template struct StructCodec<IssuedCertificate>;
 template struct StructCodec<StepSpec>;
+template struct StructCodec<ContainerStatus>;
 #define KIND(type, name, word, table, count, seen) template struct StructCodec<type>;
 #include "model/kinds.def"
 

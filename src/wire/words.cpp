@@ -71,6 +71,13 @@ static_assert(names_all(kPmis, Pmi::kPmix));
 constexpr std::string_view kReuses[] = {"auto", "make", "enter", "keep_out"};
 static_assert(names_all(kReuses, Container::Reuse::kKeepOut));
 
+constexpr std::string_view kTaskNetworks[] = {"host", "own"};
+static_assert(names_all(kTaskNetworks, TaskNetwork::kOwn));
+constexpr std::string_view kContainerKinds[] = {"main", "init", "sidecar"};
+static_assert(names_all(kContainerKinds, ContainerKind::kSidecar));
+constexpr std::string_view kContainerStates[] = {"waiting", "running", "ended"};
+static_assert(names_all(kContainerStates, ContainerState::kEnded));
+
 constexpr std::string_view kTaskStates[] = {"waiting", "running", "ended"};
 static_assert(names_all(kTaskStates, TaskState::kEnded));
 
@@ -108,15 +115,15 @@ static_assert(std::size(kFromAgent) == std::variant_size_v<FromAgent>);
 
 constexpr std::string_view kToAgent[] = {"welcome",        "refused",     "renew_ack",   "report_ack",
                                          "launch_attempt", "launch_step", "launch_task", "stop",
-                                         "signal",         "pause",       "revoked"};
+                                         "signal",         "pause",       "revoked",     "task_routes"};
 static_assert(std::size(kToAgent) == std::variant_size_v<ToAgent>);
 
 constexpr std::string_view kWorkParts[] = {"script", "step", "task"};
 static_assert(std::size(kWorkParts) == std::variant_size_v<WorkPart>);
 
-constexpr std::string_view kReports[] = {"attempt_started", "launch_failed", "script_ended", "member_stopped",
-                                         "step_started",    "step_ended",    "task_started", "task_ready",
-                                         "task_ended",      "member_paused"};
+constexpr std::string_view kReports[] = {"attempt_started", "launch_failed", "script_ended",   "member_stopped",
+                                         "step_started",    "step_ended",    "task_started",   "task_ready",
+                                         "task_ended",      "member_paused", "task_containers"};
 static_assert(std::size(kReports) == std::variant_size_v<ReportBody>);
 
 }  // namespace
@@ -124,6 +131,9 @@ static_assert(std::size(kReports) == std::variant_size_v<ReportBody>);
 WordList words_of(JobState) { return kJobStates; }
 WordList words_of(Hold) { return kHolds; }
 WordList words_of(Launch) { return kLaunches; }
+WordList words_of(TaskNetwork) { return kTaskNetworks; }
+WordList words_of(ContainerKind) { return kContainerKinds; }
+WordList words_of(ContainerState) { return kContainerStates; }
 WordList words_of(RestartRule) { return kRestartRules; }
 WordList words_of(Sharing) { return kSharings; }
 WordList words_of(Probe::What) { return kProbeWhats; }
@@ -154,6 +164,7 @@ WordList words_of(const WorkPart*) { return kWorkParts; }
 std::string_view text_of(JobState state) { return wire::word(state); }
 std::string_view text_of(StepState state) { return wire::word(state); }
 std::string_view text_of(TaskState state) { return wire::word(state); }
+std::string_view text_of(ContainerState state) { return wire::word(state); }
 std::string_view text_of(NodeLink link) { return wire::word(link); }
 std::string_view text_of(Hold hold) { return wire::word(hold); }
 std::string_view text_of(Wait wait) { return wire::word(wait); }

@@ -10,6 +10,7 @@
 #include "model/dependency.h"
 #include "model/job_state.h"
 #include "model/plan.h"
+#include "model/sandbox.h"
 #include "model/service.h"
 #include "model/spec.h"
 
@@ -21,6 +22,9 @@ WordList words_of(JobState);
 WordList words_of(Hold);
 WordList words_of(Launch);
 WordList words_of(RestartRule);
+WordList words_of(TaskNetwork);
+WordList words_of(ContainerKind);
+WordList words_of(ContainerState);
 WordList words_of(Sharing);
 WordList words_of(Probe::What);
 WordList words_of(Probe::How);

@@ -8,8 +8,10 @@
 
 #include <set>
 
+#include "base/log_line.h"
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "shim/sandbox_network.h"
 
 namespace lockstep {
 namespace {
@@ -58,6 +60,17 @@ std::string address_towards(const std::string& host, std::uint16_t port) {
   return text;
 }
 
+// Addresses that can be given: nobody but root makes namespaces.
+std::string range_for_tasks(const AgentFile& settings) {
+  if (settings.task_range.empty() || ::geteuid() != 0)
+    return {};
+  if (const auto plugins = check_plugins(); !plugins.ok()) {
+    log_line(LogLevel::kWarning, "lockstep-agent: tasks get no addresses of their own: " + plugins.error().message);
+    return {};
+  }
+  return settings.task_range;
+}
+
 }  // namespace
 
 CpuLayout parse_cpuinfo(std::string_view text, std::uint32_t online) {
@@ -99,6 +112,7 @@ Result<Node> read_facts(const AgentFile& settings) {
   node.meta.name = settings.node.empty() ? node.hostname.substr(0, node.hostname.find('.')) : settings.node;
   node.address =
       settings.address.empty() ? address_towards(settings.controller_host, settings.controller_port) : settings.address;
+  node.task_range = range_for_tasks(settings);
   const std::string boot_file =
       settings.boot_id_file.empty() ? "/proc/sys/kernel/random/boot_id" : settings.boot_id_file;
   node.boot_id = trim(read_text(boot_file));

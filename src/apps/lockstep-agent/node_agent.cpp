@@ -104,11 +104,14 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       health_(loop, clock, settings_,
               {.jobs = [this] { return logic_.jobs(); }, .changed = [this] { tell_trouble(); }}),
       splices_(loop),
-      logic_({.peer_port = settings_.peer_port, .hooks = hook_settings(settings_.hooks)}, facts_, look.lines, survivors,
-             clock.boot(), look.found),
+      logic_({.peer_port = settings_.peer_port,
+              .hooks = hook_settings(settings_.hooks),
+              .no_addresses = ::geteuid() == 0 ? "" : "its agent is not root"},
+             facts_, look.lines, survivors, clock.boot(), look.found),
       refusals_(loop),
       containers_(settings_.state_dir + "/containers",
                   settings_.shim.substr(0, settings_.shim.rfind('/') + 1) + "lockstep-container"),
+      routes_(facts_.task_range),
       gate_(facts_.meta.name, hmac_sha256_hex),
       peers_(
           loop, [this](const StepMember& whom, Peers::Dialed done) { dial_peer(whom, std::move(done)); },
@@ -262,6 +265,9 @@ void NodeAgent::heard(ToAgent message) {
   } else if (const auto* revoked = std::get_if<Revoked>(&message)) {
     gate_.set_key(revoked->ticket_key, Instant{revoked->now_us}, clock_.boot());
     peers_.revoke(revoked->node, revoked->certificate);
+  } else if (const auto* routes = std::get_if<TaskRoutes>(&message)) {
+    if (const std::string trouble = routes_.take(*routes); !trouble.empty())
+      say(trouble);
   }
   pump_soon();
 }
@@ -517,7 +523,7 @@ void NodeAgent::carry_out(AgentLogic::ShimOrder order) {
         return start_hook(std::move(order.start));
       hooks_.add_task_programs(order.start.launch.process);
       order.start.no_new_privs = settings_.no_new_privs;
-      if (order.start.launch.process.container != Container{})
+      if (order.start.launch.process.container != Container{} || is_sandbox(order.start.sandbox))
         containers_.used(order.start.launch.process.uid);
       log_line(LogLevel::kInfo, format("start {} uid={}", work_text(order.key), order.start.launch.process.uid));
       return shims_->start(std::move(order.start));

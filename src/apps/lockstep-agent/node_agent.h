@@ -20,6 +20,7 @@
 #include "ports/clock.h"
 #include "ports/devices.h"
 #include "renewal.h"
+#include "task_routes.h"
 #include "wire/local_files.h"
 
 namespace lockstep {
@@ -84,6 +85,7 @@ class NodeAgent {
   std::set<WorkId> stopping_;  // their stop stands in the log
   Refusals refusals_;
   ContainerSweep containers_;
+  TaskRouteTable routes_;
   TicketGate gate_;
   Peers peers_;
   StepSwitch switch_;

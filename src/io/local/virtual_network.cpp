@@ -84,6 +84,11 @@ std::string VirtualNetwork::node_address(std::uint32_t index) const {
   return format("10.{}.{}.{}", second, 1 + index / 200, 1 + index % 200);
 }
 
+std::string VirtualNetwork::task_range(std::uint32_t index) const {
+  constexpr std::uint32_t kRanges = 256;
+  return index < kRanges ? format("10.{}.{}.{}/25", second, 128 + index / 2, index % 2 * 128) : std::string();
+}
+
 NetworkChoice::NetworkChoice() : fd_(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)) {
   constexpr int kTries = 500;  // of 20 ms
   for (int tries = 0; fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0 && tries < kTries; ++tries) usleep(20'000);

@@ -17,6 +17,8 @@ struct VirtualNetwork {
 
   std::string host_address() const;                     // 10.S.0.1, the bridge
   std::string node_address(std::uint32_t index) const;  // index from 0
+  // Addresses for the node's tasks, of the upper half of the same /16: "10.S.128.0/25". "" from the 257th node on.
+  std::string task_range(std::uint32_t index) const;
   static constexpr int kPrefix = 16;
 };
 

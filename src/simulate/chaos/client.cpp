@@ -206,6 +206,18 @@ void ask_for_gang(Rng& rng, GroupSpec& group) {
     group.sharing = Sharing::kExclusive;
 }
 
+void ask_for_sandbox(Rng& rng, GroupSpec& group) {
+  group.sandbox.network = rng.chance(0.8) ? TaskNetwork::kOwn : TaskNetwork::kHost;
+  constexpr ContainerKind kKinds[] = {ContainerKind::kMain, ContainerKind::kInit, ContainerKind::kSidecar};
+  for (std::uint32_t i = 0; i < drawn(rng, 1, 4); ++i) {
+    SandboxContainer one;
+    one.name = format("c{}", i);
+    one.argv = {"sim"};
+    one.kind = kKinds[i % 3];
+    group.sandbox.containers.push_back(std::move(one));
+  }
+}
+
 void ask_for_tasks(Rng& rng, GroupSpec& group) {
   const std::uint32_t n = drawn(rng, 1, 6);
   group.tasks = {n, rng.chance(0.6) ? n + drawn(rng, 1, 12) : n};
@@ -220,6 +232,8 @@ void ask_for_tasks(Rng& rng, GroupSpec& group) {
     group.per_node.cores = 1;  // no second grant on a node
   group.restarts_max = 2;
   group.one_failure_restarts_all = rng.chance(0.3);
+  if (rng.chance(0.5))
+    ask_for_sandbox(rng, group);
 }
 
 void wait_for_steps(Rng& rng, GroupSpec& group) {

@@ -55,6 +55,7 @@ NodeDesk::Composer composer() {
     launch.process.argv = job.spec->groups[task.group].argv;
     launch.cores = grant.cores;
     launch.devices = grant.devices;
+    launch.sandbox = job.spec->groups[task.group].sandbox;
     return launch;
   };
   return c;

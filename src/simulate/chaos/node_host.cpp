@@ -24,6 +24,8 @@ Node NodeHost::facts() const {
   Node node;
   node.meta.name = name_;
   node.address = format("10.0.0.{}", index_ + 1);
+  if (index_ % 7 != 3)
+    node.task_range = format("10.{}.0.0/24", index_ % 200 + 1);
   node.hostname = name_;
   node.boot_id = boot_id_;
   node.version = "sim";

@@ -1,0 +1,86 @@
+// What the keeper of a sandbox decides (shim/sandbox_keeper.h): which container starts when, starts again, or is ended.
+// No processes, no clock: times are handed in.
+//
+// Init containers and sidecars start in the order of the list: the next one when an init container has succeeded, or a
+// sidecar has started and its startup probe has passed. Then all main ones start. The sandbox is over when no main
+// container runs or will run again and everything else has ended.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "model/sandbox.h"
+
+namespace lockstep {
+
+class SandboxLogic {
+ public:
+  // grace: from SIGTERM to SIGKILL, of one container that is ended while others go on, and of the sidecars at the end.
+  SandboxLogic(Sandbox sandbox, Duration grace, Instant now);
+
+  struct Order {
+    enum class What : unsigned char { kStart, kTerm, kKill, kProbe } what = What::kStart;
+    std::size_t container = 0;
+    std::size_t probe = 0;  // kProbe: answered by probed()
+    friend bool operator==(const Order&, const Order&) = default;
+  };
+
+  // Its program runs: the image is there. Probes count from here.
+  void began(std::size_t container, Instant now);
+  void ended(std::size_t container, ExitStatus exit, Instant now);
+  void not_started(std::size_t container, std::string why, Instant now);
+  // Of a life that is over nothing is heard any more.
+  void probed(std::size_t container, std::size_t probe, bool passed, Instant now);
+  // Somebody has told every process to end: nothing starts any more.
+  void told_to_end(Instant now);
+  void tick(Instant now);
+
+  std::vector<Order> take_orders();
+  Instant next_timer() const;
+  bool over() const;
+  const std::vector<ContainerStatus>& containers() const { return statuses_; }
+  std::uint32_t life(std::size_t container) const { return statuses_[container].restarts; }
+  // Of the task: 0 if every main container ended well, else the status of the first one that did not; of an init
+  // container that failed for good, that one's.
+  ExitStatus result() const;
+
+ private:
+  struct ProbeState {
+    Instant due = kNever;
+    bool in_flight = false, passed = false;
+    std::uint32_t failures = 0;  // in a row
+  };
+  struct Life {
+    std::vector<ProbeState> probes;
+    Instant start_at = kNever;  // waits until then
+    Instant kill_at = kNever;
+    Instant began;
+    std::uint32_t quick_ends = 0;  // in a row: each doubles the wait
+    bool is_wanted = false;        // its turn has come
+    bool lives = false;            // it was ordered to start, and has not ended
+    bool over = false;             // will not start again
+  };
+  const SandboxContainer& spec(std::size_t i) const { return sandbox_.containers[i]; }
+  bool is_main(std::size_t i) const { return spec(i).kind == ContainerKind::kMain; }
+  bool may_start_again(std::size_t i, const ExitStatus& exit) const;
+  bool has_started_up(std::size_t i) const;
+  void let_next_start(Instant now);
+  void start(std::size_t i, Instant now);
+  void begin_probes(std::size_t i, Instant now);
+  void run_due_probes(std::size_t i, Instant now);
+  void look_at_readiness(std::size_t i);
+  void end_container(std::size_t i, Instant now);
+  void begin_end(Instant now);
+
+  Sandbox sandbox_;
+  Duration grace_;
+  std::vector<Life> lives_;
+  std::vector<ContainerStatus> statuses_;
+  std::vector<Order> orders_;
+  bool ending_ = false;  // nothing starts any more
+  bool failed_ = false;  // an init container failed for good
+};
+
+}  // namespace lockstep

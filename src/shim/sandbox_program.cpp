@@ -1,0 +1,329 @@
+#include "shim/sandbox_program.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "model/work_id.h"
+#include "shim/process_tree.h"
+#include "shim/sandbox_keeper.h"
+#include "shim/task_inheritance.h"
+#include "wire/container_text.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kHomeVariable = "LOCKSTEP_CONTAINER_HOME";
+constexpr const char* kWorkVariable = "LOCKSTEP_CONTAINER_WORK";
+constexpr const char* kContainerVariable = "LOCKSTEP_CONTAINER";
+constexpr std::size_t kHttpAnswer = 64;                                // of which the first line is looked at
+constexpr const char* kBeganVariable = "LOCKSTEP_CONTAINER_BEGAN_FD";  // lockstep-container hands nothing on of it
+constexpr int kFirstFreeFd = 3;
+
+std::string own_variable(const char* name) {
+  const char* value = ::getenv(name);
+  return value ? value : "";
+}
+
+bool is_keepers(std::string_view line) {
+  for (const std::string_view name :
+       {std::string_view(kHomeVariable), std::string_view(kWorkVariable), std::string_view(kContainerVariable),
+        std::string_view(kSandboxGraceVariable), std::string_view(kSandboxProgramVariable)})
+    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == '=')
+      return true;
+  return false;
+}
+
+void set_variable(std::vector<std::string>& env, const std::string& name, const std::string& value) {
+  std::erase_if(env, [&](const std::string& line) {
+    return line.size() > name.size() && line[name.size()] == '=' && line.starts_with(name);
+  });
+  env.push_back(name + "=" + value);
+}
+
+Result<void> make_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST)
+    return {};
+  return os_error(path);
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (std::string& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+std::string value_of(const std::vector<std::string>& env, std::string_view name) {
+  for (const std::string& line : env)
+    if (line.size() > name.size() && line[name.size()] == '=' && line.starts_with(name))
+      return line.substr(name.size() + 1);
+  return {};
+}
+
+// began: where a byte says that the program could not be reached; -1 = nobody listens. handed_on: the program tells.
+[[noreturn]] void become(ProgramPlan plan, int began = -1, bool handed_on = false) {
+  reset_signals();
+  if (!plan.work_dir.empty() && ::chdir(plan.work_dir.c_str()) != 0)
+    ::fprintf(stderr, "lockstep: error: couldn't chdir to `%s': %s\n", plan.work_dir.c_str(), ::strerror(errno));
+  ::setenv("PATH", value_of(plan.env, "PATH").c_str(), 1);  // by which execvpe looks
+  const auto argv = pointers_to(plan.argv), env = pointers_to(plan.env);
+  close_on_exec_from(kFirstFreeFd);
+  if (handed_on)
+    ::fcntl(began, F_SETFD, 0);
+  ::execvpe(argv[0], argv.data(), env.data());
+  const int failed = errno;
+  ::fprintf(stderr, "lockstep: error: execve(): %s: %s\n", argv[0], ::strerror(failed));
+  ::fflush(stderr);
+  if (began >= 0 && ::write(began, "-", 1) != 1)
+    ::_exit(255);
+  ::_exit(failed < 256 ? failed : 255);
+}
+
+// A child that ends with this process, and nobody else's signals.
+pid_t fork_child() {
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent)
+      ::_exit(1);
+    ::setsid();
+  }
+  return pid;
+}
+
+void redirect(int target, const std::string& path) {
+  if (path.empty())
+    return;
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_CLOEXEC, 0666);
+  if (fd < 0) {
+    ::fprintf(stderr, "lockstep: error: Could not open output file %s: %s\n", path.c_str(), ::strerror(errno));
+    ::_exit(1);
+  }
+  ::dup2(fd, target);
+  ::close(fd);
+}
+
+int wait_for(pid_t pid) {
+  int status = 0;
+  for (;;) {
+    int one = 0;
+    const pid_t dead = ::waitpid(-1, &one, 0);
+    if (dead == pid)
+      return one;
+    if (dead < 0 && errno != EINTR)
+      return status;
+  }
+}
+
+// What a container leaves behind ends with it.
+void end_what_is_left() {
+  while (any_lives_below(::getpid())) {
+    signal_descendants(::getpid(), SIGKILL);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {}
+    ::usleep(1000);
+  }
+}
+
+[[noreturn]] void end_as(int wait_status) {
+  if (WIFEXITED(wait_status))
+    ::_exit(WEXITSTATUS(wait_status));
+  const int signal = WTERMSIG(wait_status);
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  for (const int other : {SIGTERM, SIGINT, SIGHUP, SIGQUIT})
+    ::signal(other, SIG_IGN);  // what was sent to all waits here
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+  sigset_t one;
+  ::sigemptyset(&one);
+  ::sigaddset(&one, signal);
+  ::sigprocmask(SIG_UNBLOCK, &one, nullptr);
+  ::_exit(128 + signal);
+}
+
+// Signals stay blocked here: what ends the container is for its processes.
+[[noreturn]] void be_parent_of(const SandboxContainer& container, std::uint32_t life, const SandboxSurroundings& around,
+                               int began) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_NAME, "sandbox");
+  redirect(1, container.std_out);
+  redirect(2, container.std_err.empty() ? container.std_out : container.std_err);
+  ProgramPlan plan = plan_program(container, life, container.argv, around);
+  const ProgramPlan first = plan;
+  const bool in_image = !container.container.image.empty();
+  if (in_image)
+    plan.env.push_back(format("{}={}", kBeganVariable, began));
+  const pid_t pid = fork_child();
+  if (pid == 0)
+    become(std::move(plan), began, in_image);
+  ::close(began);
+  const int status = pid < 0 ? W_EXITCODE(1, 0) : wait_for(pid);
+  end_what_is_left();
+  if (in_image) {
+    if (const pid_t last = fork_child(); last == 0)
+      become({{around.program, "finish"}, first.env, first.work_dir});
+    else if (last > 0)
+      wait_for(last);
+    end_what_is_left();
+  }
+  end_as(status);
+}
+
+bool http_passes(int fd, const Probe& probe, const std::string& host) {
+  std::string ask =
+      format("{} {} HTTP/1.1\r\nHost: {}:{}\r\nUser-Agent: lockstep-probe\r\nAccept: */*\r\n",
+             probe.post_data.empty() ? "GET" : "POST", probe.path.empty() ? "/" : probe.path, host, probe.port);
+  if (!probe.post_data.empty())
+    ask += format("Content-Length: {}\r\n", probe.post_data.size());
+  ask += "Connection: close\r\n\r\n" + probe.post_data;
+  for (std::size_t at = 0; at < ask.size();) {
+    const ssize_t n = ::send(fd, ask.data() + at, ask.size() - at, MSG_NOSIGNAL);
+    if (n <= 0)
+      return false;
+    at += static_cast<std::size_t>(n);
+  }
+  std::string answer;
+  char chunk[kHttpAnswer];
+  while (answer.size() < kHttpAnswer && answer.find('\n') == answer.npos) {
+    const ssize_t n = ::recv(fd, chunk, sizeof chunk, 0);
+    if (n <= 0)
+      break;
+    answer.append(chunk, static_cast<std::size_t>(n));
+  }
+  const auto words = split_words(answer.substr(0, answer.find('\n')));
+  const auto code = words.size() > 1 && words[0].starts_with("HTTP/") ? parse_uint(words[1]) : std::nullopt;
+  return code && *code >= 200 && *code < 400;
+}
+
+bool network_probe_passes(const Probe& probe, const std::string& own_address) {
+  const std::string host = own_address.empty() ? "127.0.0.1" : own_address;
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(probe.port);
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || ::inet_pton(AF_INET, host.c_str(), &to.sin_addr) != 1 ||
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
+    return false;
+  return probe.how == Probe::How::kTcp || http_passes(fd, probe, host);
+}
+
+// It ends at the latest then: the signal is not the child's to ignore before it becomes a program.
+void end_after(Duration time) {
+  const std::int64_t us = std::max<std::int64_t>(time.us, 1000);
+  itimerval timer{};
+  timer.it_value.tv_sec = us / 1'000'000;
+  timer.it_value.tv_usec = us % 1'000'000;
+  ::setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+}  // namespace
+
+Result<SandboxSurroundings> take_surroundings(const Sandbox& sandbox) {
+  SandboxSurroundings out;
+  out.program = own_variable(kSandboxProgramVariable);
+  out.home = own_variable(kHomeVariable);
+  out.work = own_variable(kWorkVariable);
+  out.address = own_variable(kTaskAddressVariable);
+  for (char** line = environ; *line; ++line)
+    if (!is_keepers(*line))
+      out.env.emplace_back(*line);
+  if (sandbox.volumes.empty())
+    return out;
+  const auto work = parse_work_id(out.work);
+  if (!work || !out.home.starts_with('/'))
+    return invalid("the shim named no folder for them");
+  std::string folder = out.home;
+  for (const std::string& part :
+       {std::string("jobs"), format("{}", work->job.value), std::string("volumes"), out.work}) {
+    folder += "/" + part;
+    TRY(make_folder(folder));
+  }
+  for (const std::string& volume : sandbox.volumes) TRY(make_folder(folder + "/" + volume));
+  out.volumes = folder;
+  set_variable(out.env, kVolumesVariable, folder);
+  return out;
+}
+
+// Out of the way: what is in them goes later, as of any container (container/step_files).
+void remove_volumes(const SandboxSurroundings& around) {
+  if (around.volumes.empty())
+    return;
+  const std::string trash = around.home + "/trash";
+  (void)make_folder(trash);
+  ::rename(around.volumes.c_str(), format("{}/{}.volumes", trash, around.work).c_str());
+}
+
+std::string work_of(const SandboxSurroundings& around, const std::string& container, std::uint32_t life) {
+  return format("{}+{}.{}", around.work, container, life);
+}
+
+ProgramPlan plan_program(const SandboxContainer& container, std::uint32_t life, const std::vector<std::string>& argv,
+                         const SandboxSurroundings& around) {
+  ProgramPlan plan;
+  plan.env = around.env;
+  for (const auto& [name, value] : container.env) set_variable(plan.env, name, value);
+  if (container.container.image.empty()) {
+    plan.argv = argv;
+    plan.work_dir = container.container.work_dir;
+    return plan;
+  }
+  Container inside = container.container;
+  for (Mount& mount : inside.mounts)
+    if (mount.source.starts_with(kVolumePrefix))
+      mount.source = around.volumes + "/" + mount.source.substr(kVolumePrefix.size());
+  plan.argv = {around.program, "enter", "--"};
+  plan.argv.insert(plan.argv.end(), argv.begin(), argv.end());
+  plan.env.push_back(format("{}={}", kContainerVariable, encode_container(inside)));
+  plan.env.push_back(format("{}={}", kHomeVariable, around.home));
+  plan.env.push_back(format("{}={}", kWorkVariable, work_of(around, container.name, life)));
+  return plan;
+}
+
+StartedContainer start_container(const SandboxContainer& container, std::uint32_t life,
+                                 const SandboxSurroundings& around) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return {};
+  StartedContainer out{fork_child(), ends[0]};
+  if (out.pid == 0) {
+    ::close(ends[0]);
+    be_parent_of(container, life, around, ends[1]);
+  }
+  ::close(ends[1]);
+  return out;
+}
+
+pid_t start_probe(const SandboxContainer& container, std::uint32_t life, const Probe& probe,
+                  const SandboxSurroundings& around) {
+  const pid_t pid = fork_child();
+  if (pid != 0)
+    return pid;
+  reset_signals();
+  end_after(probe.timeout);
+  if (probe.how != Probe::How::kExec)
+    ::_exit(network_probe_passes(probe, around.address) ? 0 : 1);
+  redirect(1, "/dev/null");
+  redirect(2, "/dev/null");
+  if (probe.argv.empty())
+    ::_exit(1);
+  become(plan_program(container, life, probe.argv, around));
+}
+
+}  // namespace lockstep
