@@ -109,6 +109,7 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       refusals_(loop),
       containers_(settings_.state_dir + "/containers",
                   settings_.shim.substr(0, settings_.shim.rfind('/') + 1) + "lockstep-container"),
+      places_(settings_, facts_.meta.name),
       gate_(facts_.meta.name, hmac_sha256_hex),
       peers_(
           loop, [this](const StepMember& whom, Peers::Dialed done) { dial_peer(whom, std::move(done)); },
@@ -153,6 +154,7 @@ void NodeAgent::start() {
 
 void NodeAgent::look_at_containers() {
   containers_.look([this](std::uint32_t uid) { return logic_.jobs_of(uid); });
+  places_.look(logic_.attempts());
   loop_.after(kContainersEvery, [this] { look_at_containers(); });
 }
 
@@ -244,6 +246,8 @@ void NodeAgent::unlink(const std::string& why) {
 }
 
 void NodeAgent::heard(ToAgent message) {
+  if (const auto* launch = std::get_if<LaunchAttempt>(&message))
+    places_.note(*launch);
   logic_.receive(message, clock_.boot());
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     welcome_ = true;
@@ -487,6 +491,8 @@ void NodeAgent::pump() {
   for (const auto& message : logic_.take_messages())
     if (link_)
       link_->send(message);
+  if (const auto here = logic_.attempts(); places_.is_due(here))
+    places_.look(here);
   set_alarm();
 }
 

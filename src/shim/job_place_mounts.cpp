@@ -1,0 +1,249 @@
+#include "shim/job_place_mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/plain_file.h"
+#include "base/text.h"
+
+namespace lockstep {
+namespace {
+
+constexpr unsigned long kPlain = MS_NOSUID | MS_NODEV;
+constexpr const char* kTmp = "/tmp";
+constexpr const char* kVarTmp = "/var/tmp";
+
+std::string link_to(int fd) { return format("/proc/self/fd/{}", fd); }
+
+std::string real_path_of(int fd) {
+  char path[PATH_MAX];
+  const ssize_t n = ::readlink(link_to(fd).c_str(), path, sizeof path);
+  return n > 0 && static_cast<std::size_t>(n) < sizeof path ? std::string(path, static_cast<std::size_t>(n))
+                                                            : std::string();
+}
+
+std::string real_path_of(const char* path) {
+  char real[PATH_MAX];
+  return ::realpath(path, real) ? std::string(real) : std::string(path);
+}
+
+Result<void> mounted(int result, const std::string& where) {
+  return result == 0 ? Result<void>() : os_error(format("cannot mount the job's own {}", where));
+}
+
+Result<void> show_at(const std::string& source, const std::string& target, unsigned long flags) {
+  TRY(mounted(::mount(source.c_str(), target.c_str(), nullptr, MS_BIND | MS_REC, nullptr), target));
+  return flags == 0 ? Result<void>()
+                    : mounted(::mount(nullptr, target.c_str(), nullptr, MS_REMOUNT | MS_BIND | flags, nullptr), target);
+}
+
+Result<void> mount_memory(const char* target, std::int64_t mb) {
+  const std::string options = mb > 0 ? format("mode=1777,size={}m", mb) : std::string("mode=1777");
+  return mounted(::mount("tmpfs", target, "tmpfs", kPlain, options.c_str()), target);
+}
+
+// Opened with the rights of who named it.
+class AsUser {
+ public:
+  explicit AsUser(const JobPlace& place) {
+    ::syscall(SYS_setgroups, place.groups.size(), place.groups.data());
+    ::syscall(SYS_setresgid, -1, place.gid, -1);
+    ::syscall(SYS_setresuid, -1, place.uid, -1);
+  }
+  ~AsUser() {
+    ::syscall(SYS_setresuid, -1, 0, -1);
+    ::syscall(SYS_setresgid, -1, 0, -1);
+    ::syscall(SYS_setgroups, 0, nullptr);
+  }
+  AsUser(const AsUser&) = delete;
+  AsUser& operator=(const AsUser&) = delete;
+};
+
+struct Shown {
+  int fd = -1;
+  std::string path;  // as the kernel calls it
+};
+
+bool lies_below(const std::string& path, const std::string& above) {
+  return path.size() > above.size() + 1 && path.starts_with(above) && path[above.size()] == '/';
+}
+
+// What is seen below a directory of the job's own as it lies below the node's.
+std::vector<Shown> shown_below(const JobPlace& place, const std::string& above) {
+  std::vector<Shown> out;
+  const auto add = [&](const std::string& path) {
+    const int fd = path.empty() ? -1 : ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const std::string real = fd < 0 ? std::string() : real_path_of(fd);
+    const bool is_new = lies_below(real, above) && std::none_of(out.begin(), out.end(), [&real](const Shown& other) {
+                          return real == other.path || lies_below(real, other.path);
+                        });
+    if (is_new)
+      out.push_back({fd, real});
+    else if (fd >= 0)
+      ::close(fd);
+  };
+  for (const std::string& path : place.shown) add(path);
+  const AsUser user(place);
+  add(place.work_dir);
+  return out;
+}
+
+// Directories of ours on the way to where something is shown. Nobody else has been here yet.
+Result<int> make_way(const std::string& above, const std::string& path) {
+  int at = ::open(above.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  for (const std::string& part : split(path.substr(above.size() + 1), '/')) {
+    const bool made = at >= 0 && (::mkdirat(at, part.c_str(), 0755) == 0 || errno == EEXIST);
+    const int next = made ? ::openat(at, part.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    const int why = errno;
+    if (at >= 0)
+      ::close(at);
+    errno = why;
+    at = next;
+    if (at < 0)
+      return os_error(format("cannot show {} to the job", path));
+  }
+  return at;
+}
+
+// tmpfs_mb: > 0: in memory, of this size. Else it is the directory `own`.
+Result<void> mount_tmp(const JobPlace& place, const char* target, int own, std::int64_t tmpfs_mb) {
+  const std::string real = real_path_of(target);
+  const std::vector<Shown> shown = shown_below(place, real);
+  if (tmpfs_mb > 0)
+    TRY(mount_memory(real.c_str(), tmpfs_mb));
+  else
+    TRY(show_at(link_to(own), real, kPlain));
+  for (const Shown& one : shown) {
+    const int at = TRY(make_way(real, one.path));
+    TRY(mounted(::mount(link_to(one.fd).c_str(), link_to(at).c_str(), nullptr, MS_BIND | MS_REC, nullptr), one.path));
+    ::close(at);
+    ::close(one.fd);
+  }
+  return {};
+}
+
+// What lies below /proc as mounts of their own: masks of a container that this machine is, or lxcfs.
+std::vector<std::string> mounts_below_proc() {
+  std::vector<std::string> out;
+  const auto text = read_plain("/proc/self/mountinfo", Links::kFollowed);
+  for (const std::string& line : text ? split(*text, '\n') : std::vector<std::string>())
+    if (const auto words = split_words(line); words.size() > 4 && words[4].starts_with("/proc/"))
+      out.push_back(words[4]);
+  return out;
+}
+
+// Processes of others are not seen. Whoever may trace all, as root may, sees all.
+Result<void> mount_processes() {
+  std::vector<Shown> kept;
+  for (const std::string& path : mounts_below_proc())
+    if (const int fd = ::open(path.c_str(), O_PATH | O_CLOEXEC); fd >= 0)
+      kept.push_back({fd, path});
+  const unsigned long flags = kPlain | MS_NOEXEC;
+  if (::mount("proc", "/proc", "proc", flags, "hidepid=invisible") != 0)
+    TRY(mounted(::mount("proc", "/proc", "proc", flags, "hidepid=2"), "/proc"));
+  for (const Shown& one : kept) {
+    ::mount(link_to(one.fd).c_str(), one.path.c_str(), nullptr, MS_BIND | MS_REC, nullptr);
+    ::close(one.fd);
+  }
+  return {};
+}
+
+Result<void> mount_names(const PlaceSources& sources) {
+  constexpr unsigned long kRead = kPlain | MS_NOEXEC | MS_RDONLY;
+  if (!sources.passwd.empty())
+    TRY(show_at(sources.passwd, "/etc/passwd", kRead));
+  if (!sources.group.empty())
+    TRY(show_at(sources.group, "/etc/group", kRead));
+  // Its cache knows what the node knows, and is asked first.
+  if ((!sources.passwd.empty() || !sources.group.empty()) && ::access("/run/nscd", F_OK) == 0)
+    TRY(mounted(::mount("tmpfs", "/run/nscd", "tmpfs", kRead, "mode=755,size=4k"), "/run/nscd"));
+  return {};
+}
+
+void tell_maker(int fd, const std::string& text) {
+  [[maybe_unused]] const ssize_t n = ::write(fd, text.data(), text.size());
+}
+
+[[noreturn]] void make_in_child(const JobPlace& place, const PlaceSources& sources, int tell, int wait) {
+  constexpr const char* kDone = "!";
+  const auto made = mount_job_place(place, sources);
+  tell_maker(tell, made.ok() ? kDone : made.error().message);
+  ::close(tell);
+  char byte;
+  while (::read(wait, &byte, 1) < 0 && errno == EINTR) {}  // it is held elsewhere, or nobody wants it
+  ::_exit(0);
+}
+
+std::string hear_maker(int fd) {
+  std::string text;
+  char chunk[1024];
+  for (;;) {
+    const ssize_t n = ::read(fd, chunk, sizeof chunk);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return text;
+    text.append(chunk, static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace
+
+Result<void> mount_job_place(const JobPlace& place, const PlaceSources& sources) {
+  if (::unshare(CLONE_NEWNS) != 0)
+    return os_error("cannot make a mount namespace for the job");
+  // What is mounted on the node later shows in the job, and nothing of the job shows on the node.
+  TRY(mounted(::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr), "/"));
+  if (sources.tmp >= 0 || place.tmpfs_mb > 0)
+    TRY(mount_tmp(place, kTmp, sources.tmp, place.tmpfs_mb));
+  if (sources.var_tmp >= 0)
+    TRY(mount_tmp(place, kVarTmp, sources.var_tmp, 0));
+  if (::access("/dev/shm", F_OK) == 0)
+    TRY(mount_memory("/dev/shm", place.memory_mb));
+  TRY(mount_names(sources));
+  return mount_processes();
+}
+
+Result<void> make_place_namespace(const JobPlace& place, const PlaceSources& sources, const std::string& file) {
+  int told[2], hold[2];
+  if (::pipe2(told, O_CLOEXEC) != 0)
+    return os_error("pipe");
+  if (::pipe2(hold, O_CLOEXEC) != 0) {
+    for (const int fd : told) ::close(fd);
+    return os_error("pipe");
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::close(told[0]);
+    ::close(hold[1]);
+    make_in_child(place, sources, told[1], hold[0]);
+  }
+  ::close(told[1]);
+  ::close(hold[0]);
+  const std::string said = child > 0 ? hear_maker(told[0]) : std::string("cannot make a process");
+  const std::string made = format("/proc/{}/ns/mnt", child);
+  Result<void> out;
+  if (said != "!")
+    out = Error{Errc::kIo, said.empty() ? "the process that makes the job's mounts was killed" : said, {}};
+  else if (::mount(made.c_str(), file.c_str(), nullptr, MS_BIND, nullptr) != 0)
+    out = os_error("cannot keep the mounts of the job");
+  ::close(told[0]);
+  ::close(hold[1]);
+  while (child > 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+  return out;
+}
+
+}  // namespace lockstep

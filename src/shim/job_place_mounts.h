@@ -1,0 +1,20 @@
+// The mounts of a job's place, made by a process that is to be its namespace's first.
+#pragma once
+
+#include "base/result.h"
+#include "shim/job_place.h"
+
+namespace lockstep {
+
+struct PlaceSources {
+  int tmp = -1, var_tmp = -1;      // directories that become /tmp and /var/tmp; -1 = the node's stay
+  std::string passwd, group;       // files that become /etc/passwd and /etc/group; "" = the node's stay
+};
+
+// In a new namespace of the caller's own, which has no threads.
+Result<void> mount_job_place(const JobPlace& place, const PlaceSources& sources);
+
+// A namespace so made, held by a file. What makes it is a child, which has ended when this returns.
+Result<void> make_place_namespace(const JobPlace& place, const PlaceSources& sources, const std::string& file);
+
+}  // namespace lockstep
