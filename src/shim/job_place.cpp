@@ -126,14 +126,9 @@ Result<void> make_namespace(int fd, const std::string& folder, const JobPlace& p
     sources.passwd = format("{}/{}", folder, kPasswdFile);
     sources.group = format("{}/{}", folder, kGroupFile);
   }
-  const std::string closed = format("{}/{}", place.scratch, kClosedFolder);
-  const Opened tmp = open_folder(AT_FDCWD, (closed + "/tmp").c_str());
-  const Opened var_tmp = open_folder(AT_FDCWD, (closed + "/var_tmp").c_str());
   if (place.private_tmp) {
-    if (!tmp.valid() || !var_tmp.valid())
-      return os_error(closed);
-    sources.tmp = tmp.get();
-    sources.var_tmp = var_tmp.get();
+    sources.tmp = format("{}/{}/tmp", place.scratch, kClosedFolder);
+    sources.var_tmp = format("{}/{}/var_tmp", place.scratch, kClosedFolder);
   }
   TRY(write_whole(fd, kNamespaceFile, "", 0600));
   return make_place_namespace(place, sources, format("{}/{}", folder, kNamespaceFile));

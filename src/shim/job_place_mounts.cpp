@@ -71,6 +71,16 @@ class AsUser {
   AsUser& operator=(const AsUser&) = delete;
 };
 
+// Of the new namespace, and before anything is mounted over it. -1: there is to be none.
+Result<int> open_source(const std::string& path) {
+  const int fd = path.empty() ? -1 : ::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  return fd < 0 && !path.empty() ? Result<int>(os_error(path)) : Result<int>(fd);
+}
+
+struct OpenSources {
+  int tmp = -1, var_tmp = -1, passwd = -1, group = -1;
+};
+
 struct Shown {
   int fd = -1;
   std::string path;  // as the kernel calls it
@@ -95,8 +105,11 @@ std::vector<Shown> shown_below(const JobPlace& place, const std::string& above) 
       ::close(fd);
   };
   for (const std::string& path : place.shown) add(path);
-  const AsUser user(place);
-  add(place.work_dir);
+  add(place.scratch);
+  if (lies_below(place.work_dir, above)) {  // else it may lie where a file server does not answer
+    const AsUser user(place);
+    add(place.work_dir);
+  }
   return out;
 }
 
@@ -160,14 +173,14 @@ Result<void> mount_processes() {
   return {};
 }
 
-Result<void> mount_names(const PlaceSources& sources) {
+Result<void> mount_names(const OpenSources& sources) {
   constexpr unsigned long kRead = kPlain | MS_NOEXEC | MS_RDONLY;
-  if (!sources.passwd.empty())
-    TRY(show_at(sources.passwd, "/etc/passwd", kRead));
-  if (!sources.group.empty())
-    TRY(show_at(sources.group, "/etc/group", kRead));
+  if (sources.passwd >= 0)
+    TRY(show_at(link_to(sources.passwd), "/etc/passwd", kRead));
+  if (sources.group >= 0)
+    TRY(show_at(link_to(sources.group), "/etc/group", kRead));
   // Its cache knows what the node knows, and is asked first.
-  if ((!sources.passwd.empty() || !sources.group.empty()) && ::access("/run/nscd", F_OK) == 0)
+  if ((sources.passwd >= 0 || sources.group >= 0) && ::access("/run/nscd", F_OK) == 0)
     TRY(mounted(::mount("tmpfs", "/run/nscd", "tmpfs", kRead, "mode=755,size=4k"), "/run/nscd"));
   return {};
 }
@@ -178,6 +191,7 @@ void tell_maker(int fd, const std::string& text) {
 
 [[noreturn]] void make_in_child(const JobPlace& place, const PlaceSources& sources, int tell, int wait) {
   constexpr const char* kDone = "!";
+  ::umask(022);
   const auto made = mount_job_place(place, sources);
   tell_maker(tell, made.ok() ? kDone : made.error().message);
   ::close(tell);
@@ -201,11 +215,16 @@ std::string hear_maker(int fd) {
 
 }  // namespace
 
-Result<void> mount_job_place(const JobPlace& place, const PlaceSources& sources) {
+Result<void> mount_job_place(const JobPlace& place, const PlaceSources& paths) {
   if (::unshare(CLONE_NEWNS) != 0)
     return os_error("cannot make a mount namespace for the job");
   // What is mounted on the node later shows in the job, and nothing of the job shows on the node.
   TRY(mounted(::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr), "/"));
+  OpenSources sources;
+  sources.tmp = TRY(open_source(paths.tmp));
+  sources.var_tmp = TRY(open_source(paths.var_tmp));
+  sources.passwd = TRY(open_source(paths.passwd));
+  sources.group = TRY(open_source(paths.group));
   if (sources.tmp >= 0 || place.tmpfs_mb > 0)
     TRY(mount_tmp(place, kTmp, sources.tmp, place.tmpfs_mb));
   if (sources.var_tmp >= 0)

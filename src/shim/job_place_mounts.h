@@ -7,8 +7,8 @@
 namespace lockstep {
 
 struct PlaceSources {
-  int tmp = -1, var_tmp = -1;      // directories that become /tmp and /var/tmp; -1 = the node's stay
-  std::string passwd, group;       // files that become /etc/passwd and /etc/group; "" = the node's stay
+  std::string tmp, var_tmp;   // directories that become /tmp and /var/tmp; "" = the node's stay
+  std::string passwd, group;  // files that become /etc/passwd and /etc/group; "" = the node's stay
 };
 
 // In a new namespace of the caller's own, which has no threads.

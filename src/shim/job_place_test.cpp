@@ -152,13 +152,14 @@ TEST_F(JobPlaceTest, TmpAndSharedMemoryAreItsOwn) {
   NEEDS_ROOT();
   const OpenPlace opened = open(place());
   std::ofstream(dir_ + "/work/input") << "words";
+  const std::string mine = format("/lockstep-{}-mine", ::getpid());
   EXPECT_EQ(inside(opened,
                    [&] {
                      struct statvfs memory {};
-                     std::ofstream("/tmp/mine") << "x";
-                     std::ofstream("/var/tmp/mine") << "y";
-                     std::ofstream("/dev/shm/mine") << "z";
-                     return ::access("/tmp/mine", F_OK) != 0 || ::access("/var/tmp/mine", F_OK) != 0 ? 1
+                     std::ofstream("/tmp" + mine) << "x";
+                     std::ofstream("/var/tmp" + mine) << "y";
+                     std::ofstream("/dev/shm" + mine) << "z";
+                     return !is_there("/tmp" + mine) || !is_there("/var/tmp" + mine) ? 1
                             : contents_of(dir_ + "/work/input") != "words"                          ? 2
                             : is_there(dir_ + "/scratch")                                           ? 3
                             : ::statvfs("/dev/shm", &memory) != 0 || memory.f_blocks * memory.f_frsize != 16 << 20
@@ -166,10 +167,10 @@ TEST_F(JobPlaceTest, TmpAndSharedMemoryAreItsOwn) {
                                 : 0;
                    }),
             0);
-  for (const char* path : {"/tmp/mine", "/var/tmp/mine", "/dev/shm/mine"}) EXPECT_FALSE(is_there(path)) << path;
+  for (const std::string path : {"/tmp" + mine, "/var/tmp" + mine, "/dev/shm" + mine}) EXPECT_FALSE(is_there(path)) << path;
   // The next to come finds the same, and another user finds nothing by its name on the node.
   const OpenPlace again = open(place());
-  EXPECT_EQ(inside(again, [] { return contents_of("/tmp/mine") == "x" && contents_of("/dev/shm/mine") == "z" ? 0 : 1; }), 0);
+  EXPECT_EQ(inside(again, [&] { return contents_of("/tmp" + mine) == "x" && contents_of("/dev/shm" + mine) == "z" ? 0 : 1; }), 0);
   const pid_t other = ::fork();
   if (other == 0)
     ::_exit(::setuid(kStranger + 1) == 0 && ::access((scratch() + "/private").c_str(), R_OK | X_OK) != 0 &&
