@@ -32,7 +32,8 @@ constexpr const char* kLockFile = "lock";
 constexpr const char* kNamespaceFile = "ns";
 constexpr const char* kPasswdFile = "passwd";
 constexpr const char* kGroupFile = "group";
-constexpr const char* kMadeFile = "made";  // all of SCRATCH/12-1 is there
+constexpr const char* kMadeFile = "made";    // all of SCRATCH/12-1 is there
+constexpr const char* kReadyFile = "ready";  // all of the namespace
 constexpr const char* kUserFolder = "scratch";
 constexpr const char* kClosedFolder = "private";
 constexpr int kUnmountsMax = 64;
@@ -76,6 +77,10 @@ Result<Opened> make_folder(int above, const char* name, mode_t mode) {
   if (!fd.valid() || ::fchmod(fd.get(), mode) != 0)
     return os_error(name);
   return fd;
+}
+
+void unmount_all(const std::string& file) {
+  for (int i = 0; i < kUnmountsMax && ::umount2(file.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0; ++i) {}
 }
 
 bool holds_namespace(int folder) {
@@ -130,8 +135,11 @@ Result<void> make_namespace(int fd, const std::string& folder, const JobPlace& p
     sources.tmp = format("{}/{}/tmp", place.scratch, kClosedFolder);
     sources.var_tmp = format("{}/{}/var_tmp", place.scratch, kClosedFolder);
   }
+  const std::string file = format("{}/{}", folder, kNamespaceFile);
+  unmount_all(file);  // one that was begun
   TRY(write_whole(fd, kNamespaceFile, "", 0600));
-  return make_place_namespace(place, sources, format("{}/{}", folder, kNamespaceFile));
+  TRY(make_place_namespace(place, sources, file));
+  return write_whole(fd, kReadyFile, "", 0600);
 }
 
 Result<void> make_place(int fd, const std::string& folder, const JobPlace& place) {
@@ -139,7 +147,8 @@ Result<void> make_place(int fd, const std::string& folder, const JobPlace& place
     TRY(make_directories(place));
     TRY(write_whole(fd, kMadeFile, "", 0600));
   }
-  return place.apart && !holds_namespace(fd) ? make_namespace(fd, folder, place) : Result<void>();
+  const bool is_ready = ::faccessat(fd, kReadyFile, F_OK, 0) == 0 && holds_namespace(fd);
+  return place.apart && !is_ready ? make_namespace(fd, folder, place) : Result<void>();
 }
 
 // NUL-separated NAME=value, as a process's environment is.
@@ -265,8 +274,7 @@ Result<OpenPlace> open_job_place(const std::string& folder) {
 Result<void> remove_job_place(const std::string& folder, const std::string& scratch) {
   CHECK(parse_place_name(last_part(folder)) && last_part(folder) == last_part(scratch),
         format("{} and {} are of no job", folder, scratch));
-  const std::string held = format("{}/{}", folder, kNamespaceFile);
-  for (int i = 0; i < kUnmountsMax && ::umount2(held.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0; ++i) {}
+  unmount_all(format("{}/{}", folder, kNamespaceFile));
   const Opened above = open_folder(AT_FDCWD, folder_above(scratch).c_str());
   if (above.valid() && !drop_scratch(above.get(), last_part(scratch)))
     TRY(remove_tree(above.get(), last_part(scratch)));

@@ -189,22 +189,94 @@ void tell_maker(int fd, const std::string& text) {
   [[maybe_unused]] const ssize_t n = ::write(fd, text.data(), text.size());
 }
 
-[[noreturn]] void make_in_child(const JobPlace& place, const PlaceSources& sources, int tell, int wait) {
-  constexpr const char* kDone = "!";
+bool wait_for_byte(int fd) {
+  char byte;
+  ssize_t n;
+  do n = ::read(fd, &byte, 1);
+  while (n < 0 && errno == EINTR);
+  return n == 1;
+}
+
+// A process in a mount namespace of its own, until we let it go.
+class FirstInside {
+ public:
+  static Result<FirstInside> make(int processor, const JobPlace& place, const PlaceSources& sources);
+  ~FirstInside() {
+    for (const int fd : {told_, hold_})
+      if (fd >= 0)
+        ::close(fd);
+    while (pid_ > 0 && ::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
+  }
+  FirstInside(FirstInside&& other) noexcept
+      : pid_(std::exchange(other.pid_, 0)),
+        told_(std::exchange(other.told_, -1)),
+        hold_(std::exchange(other.hold_, -1)) {}
+
+  std::string namespace_file() const { return format("/proc/{}/ns/mnt", pid_); }
+  Result<void> mount();
+
+ private:
+  FirstInside() = default;
+  std::string hear() const;
+
+  pid_t pid_ = 0;
+  int told_ = -1, hold_ = -1;
+};
+
+constexpr const char* kDone = "!";
+
+[[noreturn]] void be_first_inside(int processor, const JobPlace& place, const PlaceSources& sources, int tell, int wait) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::umask(022);
+  if (processor >= 0) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+  }
+  if (::unshare(CLONE_NEWNS) != 0)
+    ::_exit(1);
+  tell_maker(tell, kDone);
+  if (!wait_for_byte(wait))
+    ::_exit(0);
   const auto made = mount_job_place(place, sources);
   tell_maker(tell, made.ok() ? kDone : made.error().message);
   ::close(tell);
-  char byte;
-  while (::read(wait, &byte, 1) < 0 && errno == EINTR) {}  // it is held elsewhere, or nobody wants it
+  wait_for_byte(wait);
   ::_exit(0);
 }
 
-std::string hear_maker(int fd) {
+Result<FirstInside> FirstInside::make(int processor, const JobPlace& place, const PlaceSources& sources) {
+  FirstInside first;
+  int told[2] = {-1, -1}, hold[2] = {-1, -1};
+  if (::pipe2(told, O_CLOEXEC) != 0)
+    return os_error("pipe");
+  first.told_ = told[0];
+  if (::pipe2(hold, O_CLOEXEC) == 0)
+    first.pid_ = ::fork();
+  if (hold[0] >= 0 && first.pid_ == 0) {
+    ::close(told[0]);
+    ::close(hold[1]);
+    be_first_inside(processor, place, sources, told[1], hold[0]);
+  }
+  const Error error = os_error("cannot make a process for the job's mounts");
+  first.hold_ = hold[1];
+  ::close(told[1]);
+  if (hold[0] >= 0)
+    ::close(hold[0]);
+  if (first.pid_ <= 0)
+    return error;
+  if (!wait_for_byte(told[0]))
+    return Error{Errc::kIo, "cannot make a mount namespace for the job: the kernel refuses, or a limit is reached "
+                            "(sysctl user.max_mnt_namespaces)", {}};
+  return first;
+}
+
+std::string FirstInside::hear() const {
   std::string text;
   char chunk[1024];
   for (;;) {
-    const ssize_t n = ::read(fd, chunk, sizeof chunk);
+    const ssize_t n = ::read(told_, chunk, sizeof chunk);
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
@@ -213,11 +285,36 @@ std::string hear_maker(int fd) {
   }
 }
 
+Result<void> FirstInside::mount() {
+  tell_maker(hold_, kDone);
+  const std::string said = hear();
+  if (said == kDone)
+    return {};
+  return Error{Errc::kIo, said.empty() ? "the process that makes the job's mounts was killed" : said, {}};
+}
+
+// Of a namespace the kernel takes a mount only where that is younger than ours, by numbers that some kernels (6.18) give
+// out for each processor by itself. On the one that ours was made on there is a higher one.
+Result<FirstInside> make_held(const JobPlace& place, const PlaceSources& sources, const std::string& file) {
+  constexpr int kWherever = -1;
+  cpu_set_t processors;
+  CPU_ZERO(&processors);
+  ::sched_getaffinity(0, sizeof processors, &processors);
+  for (int processor = kWherever; processor < CPU_SETSIZE; ++processor) {
+    if (processor != kWherever && !CPU_ISSET(processor, &processors))
+      continue;
+    FirstInside first = TRY(FirstInside::make(processor, place, sources));
+    if (::mount(first.namespace_file().c_str(), file.c_str(), nullptr, MS_BIND, nullptr) == 0)
+      return first;
+    if (errno != EINVAL)
+      break;
+  }
+  return os_error("cannot keep the mounts of the job");
+}
+
 }  // namespace
 
 Result<void> mount_job_place(const JobPlace& place, const PlaceSources& paths) {
-  if (::unshare(CLONE_NEWNS) != 0)
-    return os_error("cannot make a mount namespace for the job");
   // What is mounted on the node later shows in the job, and nothing of the job shows on the node.
   TRY(mounted(::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr), "/"));
   OpenSources sources;
@@ -236,33 +333,8 @@ Result<void> mount_job_place(const JobPlace& place, const PlaceSources& paths) {
 }
 
 Result<void> make_place_namespace(const JobPlace& place, const PlaceSources& sources, const std::string& file) {
-  int told[2], hold[2];
-  if (::pipe2(told, O_CLOEXEC) != 0)
-    return os_error("pipe");
-  if (::pipe2(hold, O_CLOEXEC) != 0) {
-    for (const int fd : told) ::close(fd);
-    return os_error("pipe");
-  }
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::close(told[0]);
-    ::close(hold[1]);
-    make_in_child(place, sources, told[1], hold[0]);
-  }
-  ::close(told[1]);
-  ::close(hold[0]);
-  const std::string said = child > 0 ? hear_maker(told[0]) : std::string("cannot make a process");
-  const std::string made = format("/proc/{}/ns/mnt", child);
-  Result<void> out;
-  if (said != "!")
-    out = Error{Errc::kIo, said.empty() ? "the process that makes the job's mounts was killed" : said, {}};
-  else if (::mount(made.c_str(), file.c_str(), nullptr, MS_BIND, nullptr) != 0)
-    out = os_error("cannot keep the mounts of the job");
-  ::close(told[0]);
-  ::close(hold[1]);
-  while (child > 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
-  return out;
+  FirstInside first = TRY(make_held(place, sources, file));
+  return first.mount();
 }
 
 }  // namespace lockstep

@@ -11,10 +11,11 @@ struct PlaceSources {
   std::string passwd, group;  // files that become /etc/passwd and /etc/group; "" = the node's stay
 };
 
-// In a new namespace of the caller's own, which has no threads.
+// In the caller's namespace, which is a new one of its own.
 Result<void> mount_job_place(const JobPlace& place, const PlaceSources& sources);
 
-// A namespace so made, held by a file. What makes it is a child, which has ended when this returns.
+// A namespace so made, held by a file. What makes it is a child, which has ended when this returns. An error: the file
+// may hold one that is not complete.
 Result<void> make_place_namespace(const JobPlace& place, const PlaceSources& sources, const std::string& file);
 
 }  // namespace lockstep
