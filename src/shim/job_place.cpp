@@ -99,8 +99,9 @@ Result<void> make_directories(const JobPlace& place) {
     return os_error(folder_above(place.scratch));
   const auto made = make_scratch(above.get(), last_part(place.scratch), place.scratch_mb);
   if (!made.ok() && made.error().code != Errc::kConflict)
-    return Error{made.error().code, format("scratch of the job in {}: {}", folder_above(place.scratch),
-                                           made.error().message), {}};
+    return Error{made.error().code,
+                 format("scratch of the job in {}: {}", folder_above(place.scratch), made.error().message),
+                 {}};
   const Opened own = open_folder(above.get(), last_part(place.scratch).c_str());
   if (!own.valid() || ::fchmod(own.get(), 0711) != 0)
     return os_error(place.scratch);

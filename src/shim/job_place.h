@@ -24,13 +24,13 @@ namespace lockstep {
 struct JobPlace {
   std::uint32_t uid = 0, gid = 0;
   std::vector<std::uint32_t> groups;
-  std::string scratch;           // SCRATCH/12-1
-  std::int64_t scratch_mb = 0;   // that it may hold, where the file system can count; 0 = no bound
-  bool apart = false;            // with a namespace, which only root makes
-  bool private_tmp = false;      // /tmp and /var/tmp are its own, in SCRATCH/12-1
-  std::int64_t tmpfs_mb = 0;     // > 0: /tmp is its own, of this size in memory
-  std::int64_t memory_mb = 0;    // of the job on this node, which bounds its /dev/shm; 0 = half of the machine's
-  std::string work_dir;          // of the job: it is seen also where it lies below the node's /tmp
+  std::string scratch;             // SCRATCH/12-1
+  std::int64_t scratch_mb = 0;     // that it may hold, where the file system can count; 0 = no bound
+  bool apart = false;              // with a namespace, which only root makes
+  bool private_tmp = false;        // /tmp and /var/tmp are its own, in SCRATCH/12-1
+  std::int64_t tmpfs_mb = 0;       // > 0: /tmp is its own, of this size in memory
+  std::int64_t memory_mb = 0;      // of the job on this node, which bounds its /dev/shm; 0 = half of the machine's
+  std::string work_dir;            // of the job: it is seen also where it lies below the node's /tmp
   std::vector<std::string> shown;  // directories of ours of which the same holds
   std::string user_name, user_home, user_shell;  // for a node that does not know the user
   friend bool operator==(const JobPlace&, const JobPlace&) = default;

@@ -39,8 +39,8 @@ bool is_account_name(std::string_view text) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
            c == '.';
   };
-  return !text.empty() && text.size() <= kAccountNameMax && std::all_of(text.begin(), text.end(), fits) && text[0] != '-' &&
-         text.find_first_not_of("0123456789") != text.npos;
+  return !text.empty() && text.size() <= kAccountNameMax && std::all_of(text.begin(), text.end(), fits) &&
+         text[0] != '-' && text.find_first_not_of("0123456789") != text.npos;
 }
 
 bool is_account_path(std::string_view text) {
@@ -50,7 +50,7 @@ bool is_account_path(std::string_view text) {
 
 std::string user_name(const JobPlace& place, const NameSource& names) {
   return is_account_name(place.user_name) && !names.knows("passwd", place.user_name) ? place.user_name
-                                                                            : format("user{}", place.uid);
+                                                                                     : format("user{}", place.uid);
 }
 
 std::string group_name(const JobPlace& place, std::uint32_t gid, const NameSource& names) {
@@ -68,8 +68,7 @@ bool NodeNames::knows(const char* database, const std::string& key) const {
   char* argv[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  for (const int stream : {0, 1, 2})
-    ::posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", O_RDWR, 0);
+  for (const int stream : {0, 1, 2}) ::posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", O_RDWR, 0);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   sigset_t none;

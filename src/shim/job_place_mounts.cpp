@@ -225,7 +225,8 @@ class FirstInside {
 
 constexpr const char* kDone = "!";
 
-[[noreturn]] void be_first_inside(int processor, const JobPlace& place, const PlaceSources& sources, int tell, int wait) {
+[[noreturn]] void be_first_inside(int processor, const JobPlace& place, const PlaceSources& sources, int tell,
+                                  int wait) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::umask(022);
   if (processor >= 0) {
@@ -267,8 +268,10 @@ Result<FirstInside> FirstInside::make(int processor, const JobPlace& place, cons
   if (first.pid_ <= 0)
     return error;
   if (!wait_for_byte(told[0]))
-    return Error{Errc::kIo, "cannot make a mount namespace for the job: the kernel refuses, or a limit is reached "
-                            "(sysctl user.max_mnt_namespaces)", {}};
+    return Error{Errc::kIo,
+                 "cannot make a mount namespace for the job: the kernel refuses, or a limit is reached "
+                 "(sysctl user.max_mnt_namespaces)",
+                 {}};
   return first;
 }
 
@@ -293,8 +296,8 @@ Result<void> FirstInside::mount() {
   return Error{Errc::kIo, said.empty() ? "the process that makes the job's mounts was killed" : said, {}};
 }
 
-// Of a namespace the kernel takes a mount only where that is younger than ours, by numbers that some kernels (6.18) give
-// out for each processor by itself. On the one that ours was made on there is a higher one.
+// Of a namespace the kernel takes a mount only where that is younger than ours, by numbers that some kernels (6.18)
+// give out for each processor by itself. On the one that ours was made on there is a higher one.
 Result<FirstInside> make_held(const JobPlace& place, const PlaceSources& sources, const std::string& file) {
   constexpr int kWherever = -1;
   cpu_set_t processors;

@@ -93,7 +93,7 @@ class JobPlaceTest : public testing::Test {
   std::string dir_;
 };
 
-#define NEEDS_ROOT()     \
+#define NEEDS_ROOT()    \
   if (::geteuid() != 0) \
   GTEST_SKIP() << "mount namespaces of jobs are made by root"
 
@@ -119,7 +119,8 @@ TEST(JobPlaceNote, ComesBackAsItWas) {
   EXPECT_FALSE(decode_job_place("scratch=/etc").ok());
   EXPECT_EQ(place_name(JobId{12}, 1), "12-1");
   EXPECT_EQ(parse_place_name("12-1"), std::pair(JobId{12}, AttemptNo{1}));
-  for (const char* name : {"", "12", "12-1-batch", "../12-1", "x-1", "12-1/"}) EXPECT_FALSE(parse_place_name(name)) << name;
+  for (const char* name : {"", "12", "12-1-batch", "../12-1", "x-1", "12-1/"})
+    EXPECT_FALSE(parse_place_name(name)) << name;
 }
 
 TEST(JobPlaceNote, TasksAreTold) {
@@ -152,6 +153,7 @@ TEST_F(JobPlaceTest, TmpAndSharedMemoryAreItsOwn) {
   NEEDS_ROOT();
   const OpenPlace opened = open(place());
   std::ofstream(dir_ + "/work/input") << "words";
+  ASSERT_EQ(::mkdir((dir_ + "/scratch/13-1").c_str(), 0700), 0);  // another job's
   const std::string mine = format("/lockstep-{}-mine", ::getpid());
   EXPECT_EQ(inside(opened,
                    [&] {
@@ -159,18 +161,20 @@ TEST_F(JobPlaceTest, TmpAndSharedMemoryAreItsOwn) {
                      std::ofstream("/tmp" + mine) << "x";
                      std::ofstream("/var/tmp" + mine) << "y";
                      std::ofstream("/dev/shm" + mine) << "z";
-                     return !is_there("/tmp" + mine) || !is_there("/var/tmp" + mine) ? 1
-                            : contents_of(dir_ + "/work/input") != "words"                          ? 2
-                            : is_there(dir_ + "/scratch")                                           ? 3
-                            : ::statvfs("/dev/shm", &memory) != 0 || memory.f_blocks * memory.f_frsize != 16 << 20
-                                ? 4
-                                : 0;
+                     return !is_there("/tmp" + mine) || !is_there("/var/tmp" + mine)                               ? 1
+                            : contents_of(dir_ + "/work/input") != "words"                                         ? 2
+                            : !is_there(scratch() + "/scratch") || is_there(dir_ + "/scratch/13-1")                ? 3
+                            : ::statvfs("/dev/shm", &memory) != 0 || memory.f_blocks * memory.f_frsize != 16 << 20 ? 4
+                                                                                                                   : 0;
                    }),
             0);
-  for (const std::string path : {"/tmp" + mine, "/var/tmp" + mine, "/dev/shm" + mine}) EXPECT_FALSE(is_there(path)) << path;
+  for (const std::string path : {"/tmp" + mine, "/var/tmp" + mine, "/dev/shm" + mine})
+    EXPECT_FALSE(is_there(path)) << path;
   // The next to come finds the same, and another user finds nothing by its name on the node.
   const OpenPlace again = open(place());
-  EXPECT_EQ(inside(again, [&] { return contents_of("/tmp" + mine) == "x" && contents_of("/dev/shm" + mine) == "z" ? 0 : 1; }), 0);
+  EXPECT_EQ(
+      inside(again, [&] { return contents_of("/tmp" + mine) == "x" && contents_of("/dev/shm" + mine) == "z" ? 0 : 1; }),
+      0);
   const pid_t other = ::fork();
   if (other == 0)
     ::_exit(::setuid(kStranger + 1) == 0 && ::access((scratch() + "/private").c_str(), R_OK | X_OK) != 0 &&
@@ -213,7 +217,9 @@ TEST_F(JobPlaceTest, AWorkingDirectoryIsShownWithItsUsersRightsOnly) {
   JobPlace wanted = place();
   wanted.work_dir = dir_ + "/closed/inner";
   const OpenPlace opened = open(wanted);
-  EXPECT_EQ(inside(opened, [&] { return is_there(dir_ + "/closed") ? 1 : 0; }, 0), 0);
+  EXPECT_EQ(inside(
+                opened, [&] { return is_there(dir_ + "/closed") ? 1 : 0; }, 0),
+            0);
   close(opened);
   EXPECT_TRUE(remove_job_place(folder(), scratch()).ok());
 }
@@ -224,7 +230,9 @@ TEST_F(JobPlaceTest, ProcessesOfOthersAreNotSeen) {
   const std::string ours = format("/proc/{}", ::getpid());
   EXPECT_TRUE(is_there(ours));
   EXPECT_EQ(inside(opened, [&] { return is_there("/proc/1") || is_there(ours) || !is_there("/proc/self/stat"); }), 0);
-  EXPECT_EQ(inside(opened, [&] { return is_there(ours) ? 0 : 1; }, 0), 0);
+  EXPECT_EQ(inside(
+                opened, [&] { return is_there(ours) ? 0 : 1; }, 0),
+            0);
   close(opened);
   EXPECT_TRUE(remove_job_place(folder(), scratch()).ok());
 }
@@ -235,16 +243,21 @@ TEST_F(JobPlaceTest, AnUnknownUserHasAName) {
   wanted.groups = {kStranger, kStranger + 5};
   const std::string before = contents_of("/etc/passwd");
   const OpenPlace opened = open(wanted);
-  EXPECT_EQ(inside(opened, [] {
-              return ::system("test \"$(id -un) $(id -gn) $(whoami)\" = 'stranger stranger stranger' && "
-                              "test \"$(getent group 77128)\" = group77128:x:77128: && "
-                              "test \"$(getent passwd stranger)\" = stranger:x:77123:77123::/home/stranger:/bin/sh && "
-                              "getent passwd root > /dev/null") == 0
-                         ? 0
-                         : 1;
-            }),
+  EXPECT_EQ(
+      inside(opened,
+             [] {
+               return ::system(
+                          "test \"$(id -un) $(id -gn) $(whoami)\" = 'stranger stranger stranger' && "
+                          "test \"$(getent group 77128)\" = group77128:x:77128: && "
+                          "test \"$(getent passwd stranger)\" = stranger:x:77123:77123::/home/stranger:/bin/sh && "
+                          "getent passwd root > /dev/null") == 0
+                          ? 0
+                          : 1;
+             }),
+      0);
+  EXPECT_EQ(inside(
+                opened, [] { return ::open("/etc/passwd", O_WRONLY) < 0 && errno == EROFS ? 0 : 1; }, 0),
             0);
-  EXPECT_EQ(inside(opened, [] { return ::open("/etc/passwd", O_WRONLY) < 0 && errno == EROFS ? 0 : 1; }, 0), 0);
   EXPECT_EQ(contents_of("/etc/passwd"), before);
   close(opened);
   EXPECT_TRUE(remove_job_place(folder(), scratch()).ok());
@@ -290,7 +303,8 @@ TEST(JobPlaceFiles, WordsThatWouldBreakALineAreLeftOut) {
   JobPlace place;
   place.uid = 5000;
   place.gid = 6000;
-  for (const char* name : {"", "a:0:0", "a\nroot:x:0:0", "-x", "1234", "a b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}) {
+  for (const char* name :
+       {"", "a:0:0", "a\nroot:x:0:0", "-x", "1234", "a b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}) {
     place.user_name = name;
     place.user_home = "/h:x";
     place.user_shell = "/bin/sh\nroot::0:0";
@@ -302,12 +316,13 @@ TEST_F(JobPlaceTest, ATreeIsRemovedAndNothingElse) {
   const std::string outside = dir_ + "/work/kept";
   std::ofstream(outside) << "kept";
   // Deeper than a path or the descriptors of a process go, with links that lead out.
-  ASSERT_EQ(::system(("mkdir " + scratch() + " && cd " + scratch() + " && ln -s " + dir_ + "/work out && ln " + outside +
-                      " hard && mkfifo pipe && mkdir closed && touch closed/x && chmod 0 closed && "
-                      "d=a/b/c/d/e/f/g/h/i/j && for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; "
-                      "do mkdir -p $d && cd -P $d && ln -s .. up && touch file; done")
-                         .c_str()),
-            0);
+  ASSERT_EQ(
+      ::system(("mkdir " + scratch() + " && cd " + scratch() + " && ln -s " + dir_ + "/work out && ln " + outside +
+                " hard && mkfifo pipe && mkdir closed && touch closed/x && chmod 0 closed && "
+                "d=a/b/c/d/e/f/g/h/i/j && for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; "
+                "do mkdir -p $d && cd -P $d && ln -s .. up && touch file; done")
+                   .c_str()),
+      0);
   const int above = ::open((dir_ + "/scratch").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const auto removed = remove_tree(above, "12-1");
   EXPECT_TRUE(removed.ok()) << removed.error().message;

@@ -36,10 +36,11 @@ class ScratchLimitTest : public testing::Test {
   }
 
   // False: this machine has none of it, and why was said.
-  bool make(const std::string& format_it, const std::string& type, const std::string& options, const std::string& then) {
-    const std::string command =
-        "cd " + dir_ + " && truncate -s 400M f && mkdir m && " + format_it + " f > log 2>&1 && mount -t " + type +
-        " -o loop" + options + " f m >> log 2>&1" + (then.empty() ? "" : " && " + then + " m >> log 2>&1");
+  bool make(const std::string& format_it, const std::string& type, const std::string& options,
+            const std::string& then) {
+    const std::string command = "cd " + dir_ + " && truncate -s 400M f && mkdir m && " + format_it +
+                                " f > log 2>&1 && mount -t " + type + " -o loop" + options + " f m >> log 2>&1" +
+                                (then.empty() ? "" : " && " + then + " m >> log 2>&1");
     if (::system(command.c_str()) != 0)
       return false;
     directory_ = ::open((dir_ + "/m").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

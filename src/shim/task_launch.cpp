@@ -435,7 +435,8 @@ Result<StartedTask> TaskStart::result() const {
   started.pid = child.pid;
   if (const auto stage = static_cast<Stage>(child.stage); stage != Stage::kNone) {
     started.failure = failure_text(stage, child.plan, child.error);
-    const bool ours = stage == Stage::kGroup || stage == Stage::kMounts || stage == Stage::kIdentity || stage == Stage::kOtherUser;
+    const bool ours =
+        stage == Stage::kGroup || stage == Stage::kMounts || stage == Stage::kIdentity || stage == Stage::kOtherUser;
     started.failure_exit = ours ? ExitStatus{1, 0, false} : ExitStatus{0, kNotOpenedSignal, false, true};
   }
   return started;

@@ -41,7 +41,7 @@ Result<void> keep_to_ourselves(const std::string& folder) {
   if (!mounted && ::mount(path.c_str(), path.c_str(), nullptr, MS_BIND, nullptr) != 0)
     return os_error("cannot mount " + path);
   return ::mount(nullptr, path.c_str(), nullptr, MS_PRIVATE, nullptr) == 0 ? Result<void>()
-                                                                          : os_error("cannot mount " + path);
+                                                                           : os_error("cannot mount " + path);
 }
 
 void list_places(const std::string& folder, std::set<std::string>& names) {
@@ -174,8 +174,8 @@ bool JobPlaces::is_due(const std::set<AttemptId>& here) const {
 
 void JobPlaces::reap() {
   for (auto it = removing_.begin(); it != removing_.end();)
-    it = it->second->pid <= 0 || ::waitpid(it->second->pid, nullptr, WNOHANG) != 0 ? removing_.erase(it)
-                                                                                    : std::next(it);
+    it =
+        it->second->pid <= 0 || ::waitpid(it->second->pid, nullptr, WNOHANG) != 0 ? removing_.erase(it) : std::next(it);
 }
 
 std::set<std::string> JobPlaces::names() const {
