@@ -1072,6 +1072,14 @@ std::set<std::uint64_t> AgentLogic::jobs() const {
   return out;
 }
 
+std::set<std::pair<JobId, AttemptNo>> AgentLogic::attempts() const {
+  std::set<AttemptId> out;
+  for (const auto& [id, attempt] : inner_->held)
+    if (!attempt.stopped)
+      out.insert(id);
+  return out;
+}
+
 std::vector<JobId> AgentLogic::jobs_of(std::uint32_t uid) const {
   std::vector<JobId> jobs;
   for (const auto& [id, attempt] : inner_->held)

@@ -53,7 +53,8 @@ its owner only.
                      work until it has (default 60)
   --topology FILE    load this topology.conf once the nodes are up, as `lockstep topology load FILE` does
   --agent-settings FILE  what the nodes' agents are told of the site's own programs and of the node's health: the
-                     "hooks" and "health" of an agent.json (docs/hooks.md). Kept; nodes that run go on with theirs
+                     "hooks", "health" and "places" of an agent.json (docs/hooks.md, isolation.md). Kept; nodes
+                     that run go on with theirs
   --listen ADDR[:PORT]  let other machines reach the controller there: an address of this machine, or 0.0.0.0 for all of
                      them; port 6820 if none is named. Prints the line that joins another machine. Jobs go on
 

@@ -44,6 +44,13 @@ void show_pmi(std::vector<Mount>& mounts) {
     mounts.push_back({folder, folder, false, {"nofail"}});
 }
 
+// The job's directory for files of its own, as tasks outside find it.
+void show_scratch(std::vector<Mount>& mounts) {
+  const std::string folder = variable("LOCKSTEP_SCRATCH");
+  if (folder.starts_with('/') && folder_exists(folder))
+    mounts.push_back({folder, folder, false, {"nofail"}});
+}
+
 void show_home(const Container& wanted, std::vector<Mount>& mounts) {
   const std::string home = variable("HOME");
   if (wanted.mount_home && home.starts_with('/'))
@@ -189,6 +196,7 @@ Result<StepPlan> plan_step(const StepContainer& step, const StepFiles& files,
   show_home(wanted, box.mounts);
   show_script(step.script, box.mounts);
   show_pmi(box.mounts);
+  show_scratch(box.mounts);
   box.mounts.insert(box.mounts.end(), wanted.mounts.begin(), wanted.mounts.end());
   add_gpus(plan);
   if (!wanted.bundle.empty())

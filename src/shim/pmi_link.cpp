@@ -39,7 +39,8 @@ PmiWorld world_of(const TaskProcesses& step, const std::string& key) {
 }
 
 // Its own files are none: a home that hangs does not keep it from starting.
-TaskPlan plan_of(const ShimStart& start, const std::string& program, const std::string& key, std::vector<int> ends) {
+TaskPlan plan_of(const ShimStart& start, const std::string& program, const std::string& key, std::vector<int> ends,
+                 const OpenPlace& place) {
   TaskPlan plan;
   plan.argv = {program, key};
   plan.env = start.launch.process.env;
@@ -52,6 +53,8 @@ TaskPlan plan_of(const ShimStart& start, const std::string& program, const std::
   plan.limits = default_task_limits();
   plan.streams[1].flags = plan.streams[2].flags = O_WRONLY;
   plan.enter = start.enter;
+  plan.mounts = place.mounts;
+  plan.outside = place.outside;
   plan.inherited = std::move(ends);
   return plan;
 }
@@ -66,7 +69,7 @@ std::string_view beyond(std::uint64_t got, std::uint64_t offset, std::string_vie
 }  // namespace
 
 Result<std::unique_ptr<PmiLink>> PmiLink::start(const ShimStart& start, const std::string& program,
-                                                const std::string& key) {
+                                                const std::string& key, const OpenPlace& place) {
   const TaskProcesses& step = start.launch;
   CHECK(step.pmi != Pmi::kNone && !step.ranks.empty());
   if (::access(program.c_str(), X_OK) != 0)
@@ -94,7 +97,7 @@ Result<std::unique_ptr<PmiLink>> PmiLink::start(const ShimStart& start, const st
   }
   Result<StartedTask> started{StartedTask{}};
   if (made.ok()) {
-    TaskStart child(plan_of(start, program, key, theirs));
+    TaskStart child(plan_of(start, program, key, theirs, place));
     child.run();
     started = child.result();
   }

@@ -13,6 +13,7 @@
 #include "base/byte_queue.h"
 #include "pmi/control.h"
 #include "ports/shims.h"
+#include "shim/job_place.h"
 #include "shim/step_client.h"
 #include "wire/pmi_frame.h"
 #include "wire/resend_log.h"
@@ -21,9 +22,9 @@ namespace lockstep {
 
 class PmiLink {
  public:
-  // Starts the process. program: its path; key: the step's name for it, "12.0".
+  // Starts the process. program: its path; key: the step's name for it, "12.0"; place: what it joins.
   static Result<std::unique_ptr<PmiLink>> start(const ShimStart& start, const std::string& program,
-                                                const std::string& key);
+                                                const std::string& key, const OpenPlace& place = {});
   ~PmiLink();
   PmiLink(PmiLink&&) = delete;
 

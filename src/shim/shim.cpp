@@ -27,9 +27,11 @@
 #include "base/check.h"
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "model/hook_part.h"
 #include "shim/container_task.h"
 #include "shim/control_group.h"
 #include "shim/descriptor_room.h"
+#include "shim/job_place.h"
 #include "shim/last_words.h"
 #include "shim/pmi_link.h"
 #include "shim/process_tree.h"
@@ -174,6 +176,8 @@ class Shim {
   void reap();
   void bury();
   void check_over();
+  Result<void> open_place();
+  void close_place();
   Result<void> place_container();
   bool finish_container();
   Result<void> place_sandbox();
@@ -218,6 +222,7 @@ class Shim {
   std::vector<bool> world_told_;                // of the end of each task
   std::string host_;                            // without its domain
   pid_t teller_ = -1;                           // writes a line of ours into a file of the user's
+  OpenPlace place_;                             // of the job: its tasks join it
   std::optional<ContainerPlace> container_;     // none, too, once what follows the tasks in it has begun
   std::unique_ptr<TaskStart> finish_;           // what follows
   pid_t finisher_ = 0;                          // its process, until it has ended
@@ -267,7 +272,24 @@ Result<void> Shim::prepare() {
   start_.launch.kill_wait = bounded_kill_wait(start_.launch.kill_wait);
   if (start_.fence_after < kForever)
     fence_at_us_ = launched_us_ + start_.fence_after.us / 2;  // the lease then says when exactly
+  TRY(open_place());
   return listen();
+}
+
+// Hooks are the node's, and run as what is not of a job.
+Result<void> Shim::open_place() {
+  const auto work = key();
+  if (work && !is_hook(*work))
+    place_ = TRY(open_job_place(format("../../{}/{}", kPlacesFolder, place_name(work->job, work->attempt))));
+  tell_place(place_, start_.launch.process.env);
+  return {};
+}
+
+// Memory that its files took is free when nobody holds its mounts.
+void Shim::close_place() {
+  for (int* fd : {&place_.mounts, &place_.outside})
+    if (*fd >= 0)
+      ::close(std::exchange(*fd, -1));
 }
 
 Result<void> Shim::listen() {
@@ -336,7 +358,7 @@ Result<void> Shim::begin_launch() {
     const bool twin = std::any_of(earlier, paths.end(), [&](const std::string& path) {
       return std::find(paths.begin(), earlier, path) != earlier;
     });
-    TRY(tasks_.back()->prepare(start_, script_fd_, twin, container_ ? &*container_ : nullptr,
+    TRY(tasks_.back()->prepare(start_, script_fd_, twin, container_ ? &*container_ : nullptr, place_,
                                sandbox_ ? &*sandbox_ : nullptr));
     starts.push_back(tasks_.back()->start());
   }
@@ -391,6 +413,8 @@ bool Shim::finish_container() {
     TaskPlan plan = plan_container_end(place, start_.launch.process, first.kept_error_fd(),
                                        first.output_path(first.output_path(1).empty() ? 0 : 1));
     plan.enter = start_.enter;
+    plan.mounts = place_.mounts;
+    plan.outside = place_.outside;
     finish_ = std::make_unique<TaskStart>(std::move(plan));
     finish_->run();
     tasks_.front()->close_kept();
@@ -412,7 +436,7 @@ void Shim::begin_world() {
   world_waits_ = true;
   world_told_.resize(tasks_.size());
   auto started = PmiLink::start(start_, program.substr(0, program.rfind('/') + 1) + "lockstep-pmi",
-                                step ? format("{}.{}", key->job.value, step->step) : std::string("step"));
+                                step ? format("{}.{}", key->job.value, step->step) : std::string("step"), place_);
   if (!started.ok())
     return refuse_tasks(started.error().message);
   world_ = std::move(*started);
@@ -917,6 +941,7 @@ void Shim::check_over() {
   if (sandbox_)
     (void)sandbox_->read();
   over_ = true;
+  close_place();
   ended_us_ = boot_clock_us();
   CHECK(ended_us_ >= began_us_);
   kill_at_us_ = fence_at_us_ = started_at_us_ = kTimeNever;

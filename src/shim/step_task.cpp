@@ -127,7 +127,7 @@ Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool
 }
 
 Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_outputs,
-                               const ContainerPlace* container, const SandboxTask* sandbox) {
+                               const ContainerPlace* container, const OpenPlace& place, const SandboxTask* sandbox) {
   const TaskProcesses& step = start.launch;
   CHECK(state_ == State::kPrepared && !start_ && !plan_);
   CHECK(step.argv_by_rank.empty() || local_ < step.argv_by_rank.size());
@@ -156,6 +156,8 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   plan.umask = process.umask;
   plan.no_new_privs = start.no_new_privs;
   plan.enter = start.enter;
+  plan.mounts = place.mounts;
+  plan.outside = place.outside;
   if (!step.cores_by_rank.empty())
     plan.cores = step.cores_by_rank[local_];
   plan.limits = default_task_limits();

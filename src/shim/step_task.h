@@ -12,6 +12,7 @@
 
 #include "ports/shims.h"
 #include "shim/container_task.h"
+#include "shim/job_place.h"
 #include "shim/output_log.h"
 #include "shim/sandbox_task.h"
 #include "shim/step_client.h"
@@ -36,9 +37,10 @@ class StepTask {
 
   // Everything before the process. twin_outputs: an earlier task of this step writes to the same file, so it is not
   // truncated. container: where the task's container is made; null: it runs on the node itself.
-  // sandbox: its containers are what runs.
+  // place: what it joins. sandbox: its containers are what runs.
   Result<void> prepare(const ShimStart& start, int script_fd, bool twin_outputs,
-                       const ContainerPlace* container = nullptr, const SandboxTask* sandbox = nullptr);
+                       const ContainerPlace* container = nullptr, const OpenPlace& place = {},
+                       const SandboxTask* sandbox = nullptr);
   // What follows the tasks may write where this one wrote its errors: -1 if that is a file, or nobody listens.
   int kept_error_fd() const { return kept_error_fd_; }
   void close_kept();

@@ -26,6 +26,7 @@ constexpr int kFirstInherited = 3;
 enum class Stage : int {
   kNone,
   kGroup,
+  kMounts,
   kIdentity,
   kOtherUser,
   kOpenInput,
@@ -78,6 +79,7 @@ std::string failure_text(Stage stage, const TaskPlan& plan, int error) {
   switch (stage) {
     case Stage::kIdentity: return "cannot become uid " + std::to_string(plan.uid) + ": " + words_of(error);
     case Stage::kGroup: return std::string("cannot enter the control group of its job: ") + words_of(error);
+    case Stage::kMounts: return std::string("cannot join the mounts of its job: ") + words_of(error);
     case Stage::kOtherUser:
       return "the agent of this node is not root, it runs work of uid " + std::to_string(::geteuid()) +
              " only, not of uid " + std::to_string(plan.uid);
@@ -117,8 +119,10 @@ struct TaskStart::Child {
   static const char* lost_interpreter_in(int fd, FirstLine& line);
   const char* lost_interpreter(FirstLine& line);
   void enter_groups();
+  void join_mounts();
   void bind();
   void become_user();
+  int open_path(const TaskStream& stream) const;
   int open_file(const TaskStream& stream);
   void place_stream(int target, Stage where);
   void place_inherited();
@@ -143,16 +147,26 @@ void TaskStart::Child::give_up(Stage where) {
   ::_exit(1);
 }
 
+// A file that the user named lies where he, who is no part of the job, finds it again.
+int TaskStart::Child::open_path(const TaskStream& stream) const {
+  const char* path = stream.path.c_str();
+  const int flags = stream.flags | O_NOCTTY;
+  if (plan.outside < 0 || path[0] != '/')
+    return ::open(path, flags, 0666);
+  while (*path == '/') ++path;
+  return ::openat(plan.outside, path, flags, 0666);
+}
+
 // Whoever submits may make the folder that is named after the job only when it knows the id, and a job can start before
 // that: its script waits a second for the folder.
 int TaskStart::Child::open_file(const TaskStream& stream) {
   constexpr int kTries = 100;
   constexpr timespec kPause{0, 10'000'000};
-  int fd = ::open(stream.path.c_str(), stream.flags | O_NOCTTY, 0666);
+  int fd = open_path(stream);
   const bool may_come = (stream.flags & O_CREAT) != 0 && !plan.script.empty();
   for (int tries = 0; fd < 0 && errno == ENOENT && may_come && tries < kTries; ++tries) {
     ::nanosleep(&kPause, nullptr);
-    fd = ::open(stream.path.c_str(), stream.flags | O_NOCTTY, 0666);
+    fd = open_path(stream);
   }
   return fd;
 }
@@ -183,6 +197,11 @@ void TaskStart::Child::enter_groups() {
       give_up(Stage::kGroup);
     ::close(fd);
   }
+}
+
+void TaskStart::Child::join_mounts() {
+  if (plan.mounts >= 0 && ::syscall(SYS_setns, plan.mounts, CLONE_NEWNS) != 0)
+    give_up(Stage::kMounts);
 }
 
 // A wish: the machine may have other processors by now than those that were given out.
@@ -277,6 +296,7 @@ void TaskStart::Child::main() {
   }
   shed_standing(plan.limits);
   enter_groups();
+  join_mounts();
   bind();
   become_user();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // after the identity, whose change clears it
@@ -415,7 +435,8 @@ Result<StartedTask> TaskStart::result() const {
   started.pid = child.pid;
   if (const auto stage = static_cast<Stage>(child.stage); stage != Stage::kNone) {
     started.failure = failure_text(stage, child.plan, child.error);
-    const bool ours = stage == Stage::kGroup || stage == Stage::kIdentity || stage == Stage::kOtherUser;
+    const bool ours =
+        stage == Stage::kGroup || stage == Stage::kMounts || stage == Stage::kIdentity || stage == Stage::kOtherUser;
     started.failure_exit = ours ? ExitStatus{1, 0, false} : ExitStatus{0, kNotOpenedSignal, false, true};
   }
   return started;

@@ -50,6 +50,8 @@ struct TaskPlan {
   bool no_new_privs = false;       // setuid programs give nothing
   CoreSet cores;                   // processors by their numbers that it may run on; none: all
   std::vector<std::string> enter;  // files of control groups, each of which takes a "0" from who enters
+  int mounts = -1;                 // a mount namespace that it joins; -1 = none
+  int outside = -1;                // with it: a root directory, from which the paths of its streams are opened
   bool blocks_signals = false;     // all that can be: what is stopped has ended before it, and this only clears up
   std::vector<int> inherited;      // descriptors that the program has from 3 on; none for a script
 };

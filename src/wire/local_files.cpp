@@ -68,6 +68,13 @@ json::object object_of(const NodeHealthSettings& h) {
           {"off", array_of(h.off)}};
 }
 
+json::object object_of(const NodePlaces& p) {
+  json::object out{{"scratch", p.scratch}};
+  if (p.private_tmp)
+    out["private_tmp"] = *p.private_tmp;
+  return out;
+}
+
 // A misspelt name of a hook would be a hook that never runs.
 Result<void> check_names(const json::object& o, const json::object& known, std::string_view where) {
   for (const auto& [name, value] : o) {
@@ -82,6 +89,7 @@ Result<void> check_names(const json::object& o, const json::object& known, std::
                           pattern->is_array()    ? "list of texts in [ ]"
                           : pattern->is_object() ? "object in { }"
                           : pattern->is_number() ? "number"
+                          : pattern->is_bool()   ? "true or false"
                                                  : "text"),
                    std::string(where)};
     boost::system::error_code error;
@@ -163,6 +171,14 @@ Result<void> read_health(const json::object& o, NodeHealthSettings& h) {
   return in_range(h.disk_full_percent, 1, 100, "health.disk_full_percent");
 }
 
+Result<void> read_places(const json::object& o, NodePlaces& p) {
+  TRY(check_names(o, object_of(NodePlaces{.private_tmp = false}), "places"));
+  read(o, "scratch", p.scratch);
+  if (o.contains("private_tmp"))
+    read(o, "private_tmp", p.private_tmp.emplace());
+  return p.scratch.empty() ? Result<void>() : check_paths({p.scratch}, "places.scratch");
+}
+
 Result<void> read_parts(const json::object& o, AgentFile& f) {
   const auto part = [&o](const char* name) -> Result<const json::object*> {
     const auto* value = o.if_contains(name);
@@ -174,6 +190,8 @@ Result<void> read_parts(const json::object& o, AgentFile& f) {
     TRY(read_hooks(*hooks, f.hooks));
   if (const json::object* health = TRY(part("health")))
     TRY(read_health(*health, f.health));
+  if (const json::object* places = TRY(part("places")))
+    TRY(read_places(*places, f.places));
   return {};
 }
 
@@ -207,7 +225,8 @@ std::string encode(const AgentFile& f) {
                               {"leaving", f.leaving},
                               {"no_new_privs", f.no_new_privs},
                               {"hooks", object_of(f.hooks)},
-                              {"health", object_of(f.health)}};
+                              {"health", object_of(f.health)},
+                              {"places", object_of(f.places)}};
   std::string text;
   for (const auto& [name, value] : settings)
     text += (text.empty() ? "{\n  " : ",\n  ") + json::serialize(json::value(name)) + ": " + json::serialize(value);
@@ -260,7 +279,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
 
 Result<void> add_hook_settings(AgentFile& file, std::string_view text) {
   const auto o = TRY(parse_object(text, "settings of hooks"));
-  TRY(check_names(o, {{"hooks", json::object()}, {"health", json::object()}}, ""));
+  TRY(check_names(o, {{"hooks", json::object()}, {"health", json::object()}, {"places", json::object()}}, ""));
   return read_parts(o, file);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,12 @@ struct NodeHealthSettings {
   std::vector<std::string> off;  // built-in checks that are not made
 };
 
+// What jobs have to themselves on a node.
+struct NodePlaces {
+  std::optional<bool> private_tmp;  // a /tmp of its own for each job; unset: not on nodes that `lockstep up` made
+  std::string scratch;              // directory for files of jobs; "" = below state_dir
+};
+
 // nodes/NAME/agent.json, read once by lockstep-agent.
 struct AgentFile {
   std::string node;     // name; "" = the host's
@@ -58,10 +65,11 @@ struct AgentFile {
   bool no_new_privs = false;           // setuid programs (sudo, su, ping) give jobs nothing here
   NodeHooks hooks;
   NodeHealthSettings health;
+  NodePlaces places;
 };
 std::string encode(const AgentFile& file);
 Result<AgentFile> decode_agent_file(std::string_view text);
-// Takes "hooks" and "health" of another file of the same form; it may hold nothing else.
+// Takes "hooks", "health" and "places" of another file of the same form; it may hold nothing else.
 Result<void> add_hook_settings(AgentFile& file, std::string_view text);
 
 // GET /v1/status, and what `lockstep status -o json` prints (with the local parts filled in).

@@ -23,11 +23,14 @@ TEST(AgentFile, HooksAndHealthComeBackAsTheyWere) {
   file.health.node_state = "IDLE,CYCLE";
   file.health.mounts = {"/home"};
   file.health.off = {"gpu"};
+  file.places = {.private_tmp = false, .scratch = "/scratch"};
   const auto read = decode_agent_file(encode(file));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(encode(*read), encode(file));
   EXPECT_EQ(read->hooks.prolog, file.hooks.prolog);
   EXPECT_EQ(read->health.node_state, "IDLE,CYCLE");
+  EXPECT_EQ(read->places.private_tmp, false);
+  EXPECT_FALSE(decode_agent_file(encode(some_file()))->places.private_tmp.has_value());
 }
 
 TEST(AgentFile, AddressesForTasksAreARange) {
@@ -56,6 +59,9 @@ TEST(AgentFile, WhatMeansNothingIsRefused) {
   EXPECT_EQ(refusal(R"({"hooks":{"prolog":"/p"}})"), "hooks: prolog is no list of texts in [ ]");
   EXPECT_EQ(refusal(R"({"hooks":{"prolog":["p"]}})"), "hooks.prolog: \"p\" is no path from / on");
   EXPECT_EQ(refusal(R"({"hooks":{"timeout_s":0}})"), "hooks.timeout_s: write a number from 1 to 86400");
+  EXPECT_EQ(refusal(R"({"places":{"private_tmp":true,"scratch":"/s"}})"), "taken");
+  EXPECT_EQ(refusal(R"({"places":{"private_tmp":"yes"}})"), "places: private_tmp is no true or false");
+  EXPECT_EQ(refusal(R"({"places":{"scratch":"s"}})"), "places.scratch: \"s\" is no path from / on");
   EXPECT_EQ(refusal(R"({"health":{"program":"nhc"}})"), "health.program: \"nhc\" is no path from / on");
 }
 

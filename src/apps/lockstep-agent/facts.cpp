@@ -30,9 +30,11 @@ std::int64_t memory_mb() {
   return 0;
 }
 
-std::int64_t tmp_disk_mb() {
+// Where jobs have their files, whether it is there yet or not.
+std::int64_t tmp_disk_mb(const AgentFile& settings) {
   struct statvfs disk {};
-  if (::statvfs("/tmp", &disk) != 0)
+  const std::string& scratch = settings.places.scratch.empty() ? settings.state_dir : settings.places.scratch;
+  if (::statvfs(scratch.c_str(), &disk) != 0)
     return 0;
   return static_cast<std::int64_t>(disk.f_blocks) * static_cast<std::int64_t>(disk.f_frsize) / (1 << 20);
 }
@@ -127,7 +129,7 @@ Result<Node> read_facts(const AgentFile& settings) {
   node.cores = std::min(layout.cores, CoreSet::kCapacity);
   node.threads_per_core = layout.threads_per_core;
   node.memory_mb = settings.memory_mb > 0 ? settings.memory_mb : memory_mb();
-  node.tmp_disk_mb = tmp_disk_mb();
+  node.tmp_disk_mb = tmp_disk_mb(settings);
   node.features = settings.features;
   for (const std::string& resource : settings.resources) {
     const auto mark = resource.find('=');

@@ -112,6 +112,7 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       containers_(settings_.state_dir + "/containers",
                   settings_.shim.substr(0, settings_.shim.rfind('/') + 1) + "lockstep-container"),
       routes_(facts_.task_range),
+      places_(settings_, facts_.meta.name),
       gate_(facts_.meta.name, hmac_sha256_hex),
       peers_(
           loop, [this](const StepMember& whom, Peers::Dialed done) { dial_peer(whom, std::move(done)); },
@@ -156,6 +157,7 @@ void NodeAgent::start() {
 
 void NodeAgent::look_at_containers() {
   containers_.look([this](std::uint32_t uid) { return logic_.jobs_of(uid); }, clock_.boot());
+  places_.look(logic_.attempts());
   loop_.after(kContainersEvery, [this] { look_at_containers(); });
 }
 
@@ -247,6 +249,8 @@ void NodeAgent::unlink(const std::string& why) {
 }
 
 void NodeAgent::heard(ToAgent message) {
+  if (const auto* launch = std::get_if<LaunchAttempt>(&message))
+    places_.note(*launch);
   logic_.receive(message, clock_.boot());
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     welcome_ = true;
@@ -496,6 +500,8 @@ void NodeAgent::pump() {
   for (const auto& message : logic_.take_messages())
     if (link_)
       link_->send(message);
+  if (const auto here = logic_.attempts(); places_.is_due(here))
+    places_.look(here);
   set_alarm();
 }
 

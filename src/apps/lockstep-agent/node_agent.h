@@ -15,6 +15,7 @@
 #include "base/log_line.h"
 #include "container_sweep.h"
 #include "first_look.h"
+#include "job_places.h"
 #include "node_health.h"
 #include "node_hooks.h"
 #include "ports/clock.h"
@@ -86,6 +87,7 @@ class NodeAgent {
   Refusals refusals_;
   ContainerSweep containers_;
   TaskRouteTable routes_;
+  JobPlaces places_;
   TicketGate gate_;
   Peers peers_;
   StepSwitch switch_;

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "shim/job_place.h"
 #include "shim/nursery.h"
 #include "shim/protocol.h"
 #include "shim/sandbox_keeper.h"
@@ -19,6 +20,8 @@ int main(int argc, char** argv) {
     return lockstep::run_around_task(argc - 2, argv + 2);
   if (argc == 2 && std::strcmp(argv[1], lockstep::kSandboxOption) == 0)
     return lockstep::run_sandbox_keeper();
+  if (argc == 4 && std::strcmp(argv[1], lockstep::kRemovePlaceOption) == 0)
+    return lockstep::run_remove_place(argv[2], argv[3]);
   const bool is_named = argc == 2 && lockstep::parse_work_id(argv[1]).has_value();  // for `ps` only
   if (argc > 1 && !is_named) {
     std::fputs("lockstep-shim is started by lockstep-agent, one for each step\n", stderr);

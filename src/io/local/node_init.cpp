@@ -287,6 +287,8 @@ void kill_work_below(const std::string& folder) {
 
 Result<void> end_plain_node(const std::string& node_dir) {
   TRY(end_shims_below(node_dir + "/state/shims/"));
+  umount2((node_dir + "/state/places").c_str(),
+          MNT_DETACH | UMOUNT_NOFOLLOW);           // with the namespaces of jobs that it keeps
   unlink((node_dir + "/" + kBootIdFile).c_str());  // the next start is a new boot
   return {};
 }

@@ -5,6 +5,10 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "frontends/slurm/client/options.h"
+#include "frontends/slurm/client/resource_ask.h"
+#include "frontends/slurm/client/values.h"
+#include "model/own_tmp.h"
 
 namespace lockstep::slurm {
 
@@ -182,6 +186,18 @@ Result<Variables> exported(const Variables& own, std::string_view export_text, b
   if (!list.all && !value_of(out, "PATH"))
     put(out, "PATH", login_path());
   return out;
+}
+
+Result<void> put_own_tmp(const OptionSet& options, Variables& variables) {
+  std::erase_if(variables, [](const auto& one) { return one.first == kTmpfsVariable; });
+  const Given* given = options.find("tmpfs");
+  if (!given)
+    return {};
+  const auto mb = parse_memory_mb(given->text);
+  if (!mb || *mb <= 0)
+    return bad_value(options, "tmpfs");
+  put(variables, kTmpfsVariable, std::to_string(*mb));
+  return {};
 }
 
 }  // namespace lockstep::slurm

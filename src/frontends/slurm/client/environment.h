@@ -25,4 +25,8 @@ Variables own_variables();  // of this process
 const std::string* value_of(const Variables& variables, std::string_view name);
 void put(Variables& variables, std::string_view name, std::string_view value);
 
+class OptionSet;
+// --tmpfs, as a new job says it to its nodes (model/own_tmp.h).
+Result<void> put_own_tmp(const OptionSet& options, Variables& variables);
+
 }  // namespace lockstep::slurm

@@ -170,6 +170,7 @@ constexpr OptionDef kTable[] = {
   {"time", 't', val, BRA, BRA, "TIMELIMIT", ok, "TIME", "limit: minutes, H:M:S, D-H:M:S; 0 = none", nullptr},
   {"time-min", 0, val, BRA, 0, "", ok, "TIME", "the limit may be cut down to this", nullptr},
   {"tmp", 0, val, BRA, 0, "", ok, "SIZE", "temporary disk space a node must have", nullptr},
+  {"tmpfs", 0, val, BRA, BRA, "TMPFS", ok, "SIZE", "a /tmp of the job's own in memory, which counts as the job's", nullptr},
   {"topology", 0, val, BRA, BRA, "TOPOLOGY", ok, "LEVEL[:preferred]", "all nodes under one domain of this level: leaf", nullptr},
   {"tres-bind", 0, val, BRA, BRA, "TRES_BIND", bad, "SPEC", kBinding, nullptr},
   {"tres-per-task", 0, val, BRA, BRA, "TRES_PER_TASK", ok, "LIST", "cpu:N,gres/gpu:N for every task", nullptr},

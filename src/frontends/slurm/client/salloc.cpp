@@ -188,7 +188,9 @@ Result<Salloc::Wish> Salloc::read_wish(const Invocation& invocation) {
     const char* shell = ::getenv("SHELL");
     wish.words = {shell && *shell ? shell : "/bin/sh"};
   }
-  wish.request.environment = nul_separated(TRY(exported(own_variables(), "ALL", true)));
+  auto variables = TRY(exported(own_variables(), "ALL", true));
+  TRY(put_own_tmp(wish.options, variables));
+  wish.request.environment = nul_separated(variables);
   TRY(check_cluster_name(api_, wish.options.text("clusters")));
   wish.immediate = TRY(immediate_of(wish.options));
   return wish;

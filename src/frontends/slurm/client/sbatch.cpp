@@ -116,6 +116,7 @@ Result<Variables> chosen_variables(const OptionSet& options) {
 Result<Variables> job_variables(const OptionSet& options) {
   auto variables = TRY(chosen_variables(options));
   TRY(put_shell_limits(variables, options.text("propagate")));
+  TRY(put_own_tmp(options, variables));
   put_container_variables(options, variables);
   return variables;
 }

@@ -31,6 +31,7 @@ namespace {
 Result<Variables> exported_with_limits(const OptionSet& options, bool new_job) {
   auto variables = TRY(exported(own_variables(), options.text("export"), new_job));
   TRY(put_shell_limits(variables, options.text("propagate")));
+  TRY(put_own_tmp(options, variables));
   return variables;
 }
 

@@ -1,0 +1,45 @@
+// The agent's part in what jobs have to themselves on this node (shim/job_place.h): it notes what each attempt is to
+// have before anything of it starts, and removes it when nothing of the attempt is here any more, in processes of their
+// own. What an agent before this one left, or a machine that lost its power, goes the same way.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "agent/held_attempt.h"
+#include "model/agent_messages.h"
+#include "wire/local_files.h"
+
+namespace lockstep {
+
+// SCRATCH of the node: a directory of its own below the one that the settings name, or of its state.
+std::string scratch_folder(const AgentFile& settings, const std::string& node);
+
+class JobPlaces {
+ public:
+  JobPlaces(const AgentFile& settings, const std::string& node);
+  ~JobPlaces();
+
+  void note(const LaunchAttempt& launch);
+  // Begins to remove what is of none of these.
+  void look(const std::set<AttemptId>& here);
+  bool is_due(const std::set<AttemptId>& here) const;  // something that was noted is of none of these
+
+ private:
+  struct Removal;
+  Result<void> prepare() const;
+  void reap();
+  std::set<std::string> names() const;
+  void remove(const std::string& name);
+
+  std::string shim_, places_, scratch_, cluster_dir_;
+  bool private_tmp_ = false, apart_ = false, ready_ = false;
+  std::set<std::string> noted_;
+  std::map<std::string, std::unique_ptr<Removal>> removing_;
+};
+
+}  // namespace lockstep
