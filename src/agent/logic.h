@@ -55,7 +55,10 @@ class AgentLogic {
   void shim_event(const ShimEvent& event, Instant boot_now);
   void tick(Instant boot_now);
   Instant next_timer() const;
-  void set_facts(Node facts);           // devices changed: told with the next hello
+  void set_facts(Node facts);  // devices changed: told with the next hello
+  // Nothing that computes on that GPU of the node goes on: attempts that have it end, and the controller hears why
+  // (model/device_loss.h).
+  void device_failed(std::uint32_t index, const std::string& why, Instant boot_now);
   void refuse_starts(std::string why);  // from now on nothing new starts here; "" = it may again
 
   // Outputs, drained in this order: journal lines (make durable), shim orders, messages.

@@ -53,7 +53,7 @@ struct LaunchAttempt {  // StartAttempt with its details
   DeviceSet devices;
   std::vector<DevicePart> parts;  // of devices that it shares with others; sorted
   std::int64_t memory_mb = 0;
-  std::int64_t scratch_mb = 0;  // of local disk that it asked for; 0 = no bound
+  std::int64_t scratch_mb = 0;                   // of local disk that it asked for; 0 = no bound
   std::string user_name, user_home, user_shell;  // of process.uid, for a node that does not know it
   bool has_script = false;
   std::string script;   // its text; the agent writes it to a file and runs it

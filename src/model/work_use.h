@@ -45,9 +45,9 @@ struct WorkUse {
   }
 };
 
-// Twelve numbers in this order, the times in microseconds: user, system, bytes read, bytes written, tasks, memory of the
-// task that held most, of all tasks, rank of that one, least CPU time of a task, rank of that one, GPU time, GPU memory.
-// Older texts lack the last two.
+// Twelve numbers in this order, the times in microseconds: user, system, bytes read, bytes written, tasks, memory of
+// the task that held most, of all tasks, rank of that one, least CPU time of a task, rank of that one, GPU time, GPU
+// memory. Older texts lack the last two.
 std::string text_of(const WorkUse& use);
 std::optional<WorkUse> parse_work_use(std::string_view text);
 
