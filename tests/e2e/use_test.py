@@ -77,12 +77,13 @@ class Work(unittest.TestCase):
             eventually(lambda: os.path.exists(os.path.join(c.work, f"done.{rank}")), 30, "both to have computed")
         step = f"{job}.0"
         fields = "ntasks,nodelist,maxrss,maxrsstask,maxrssnode,averss,avecpu,mincpu,tresusageintot"
-        full = lambda row: row and row["maxrsstask"] == "1" and mib(row["maxrss"]) > 200 and seconds(row["mincpu"]) >= 1
+        full = lambda row: row and row["maxrsstask"] == "1" and mib(row["maxrss"]) > 300 and seconds(row["mincpu"]) >= 1
         row = eventually(lambda: (lambda row: row if full(row) else None)(c.parts(job, fields).get(step)), 20, "what it uses")
         self.assertEqual((row["ntasks"], row["nodelist"]), ("2", "n[1-2]"))
-        self.assertLess(mib(row["maxrss"]), 260)  # two processes of 100 MiB and their interpreters
+        # The child has its own 100 MiB and the pages that it shares with its parent, which count for both, as in Slurm.
+        self.assertLess(mib(row["maxrss"]), 340)
         self.assertIn(row["maxrssnode"], ("n1", "n2"))
-        self.assertTrue(120 < mib(row["averss"]) < mib(row["maxrss"]), row)
+        self.assertTrue(240 < mib(row["averss"]) < mib(row["maxrss"]), row)
         self.assertGreaterEqual(seconds(tres(row["tresusageintot"])["cpu"]), 2)
 
         # A job alone means its lowest step; its own user and administrators see it, others do not.
@@ -163,7 +164,7 @@ class Faults(unittest.TestCase):
         with Measured(nodes=1, gpus="4xh100", cpus=8) as c:
             # Of four jobs with a GPU each, the one whose GPU is lost ends, and says why.
             jobs = [c.wrap("echo $SLURM_JOB_GPUS; sleep 100", "--gpus=1", "--no-requeue") for _ in range(2)]
-            again = c.wrap("echo run $SLURM_RESTART_COUNT; sleep 100", "--gpus=1", "--requeue")
+            again = c.wrap("echo run ${SLURM_RESTART_COUNT:-0}; sleep 100", "--gpus=1", "--requeue")
             for job in jobs + [again]:
                 c.wait(job, "RUNNING")
             gpu = {job: int(c.show(job)["JOB_GRES"].split("IDX:")[1].rstrip(")")) if "IDX" in c.show(job).get("JOB_GRES", "")

@@ -219,6 +219,7 @@ void NodeAgent::linked(std::unique_ptr<Stream> stream) {
   handlers.closed = [this](const std::string& why) { unlink(why); };
   CHECK(stream && !link_, "two connections to the controller");
   link_ = std::make_unique<AgentLink>(std::move(stream), std::move(handlers));
+  ++links_;
   welcome_ = false;
   frames_seen_ = 0;
   logic_.connected(clock_.boot());
@@ -275,8 +276,8 @@ void NodeAgent::heard(ToAgent message) {
 
 // A peer that lost its power closes nothing. Renewals are answered, so a living link is never silent for long.
 void NodeAgent::watch_link() {
-  loop_.after(silence_max_, [this, watched = link_.get()] {
-    if (!link_ || link_.get() != watched)
+  loop_.after(silence_max_, [this, watched = links_] {
+    if (!link_ || links_ != watched)
       return;
     if (link_->frames_received() == frames_seen_)
       return link_->close("the controller is silent");

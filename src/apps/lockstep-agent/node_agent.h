@@ -94,6 +94,7 @@ class NodeAgent {
   bool welcome_ = false, refused_ = false;
   Instant welcomed_at_;
   Duration backoff_, silence_max_;
+  std::uint64_t links_ = 0;  // that were made so far: tells who watches one that it is another by now
   std::uint64_t frames_seen_ = 0;
   std::vector<std::string> unwritten_;  // journal lines the disk has not taken yet
   std::string trouble_;                 // what an administrator should know of the journal

@@ -112,10 +112,10 @@ void NodeHealth::see_devices(const std::vector<Device>& devices, const std::vect
                            : format("GPU {} ({}) is faulty", device.minor, device.uuid));
   }
   if (!faulty.empty())
-    findings.push_back({kGpu, HealthLevel::kSuspect, join(faulty, ", ")});
+    findings.push_back({kGpu, HealthLevel::kSuspect, join(faulty, ", "), true, true});
   if (count < devices_most_)
-    findings.push_back(
-        {kGpu, HealthLevel::kBad, format("{} of {} GPUs are missing", devices_most_ - count, devices_most_)});
+    findings.push_back({kGpu, HealthLevel::kBad,
+                        format("{} of {} GPUs are missing", devices_most_ - count, devices_most_), true, true});
   devices_most_ = std::max(devices_most_, count);
   take({kGpu}, findings);
 }
