@@ -23,9 +23,10 @@ bool HealthBook::take(const std::vector<std::string>& checks, const std::vector<
     if (is_bad && !worst.at_once && !verdict.seen_bad)
       worst.level = HealthLevel::kSuspect;
     verdict.seen_bad = is_bad;
-    if (worst.level != verdict.level) {
+    if (worst.level != verdict.level || worst.exact) {
       verdict.evidence = without_control_characters(worst.evidence, kEvidenceMax);
-      verdict.since = now;
+      if (worst.level != verdict.level)
+        verdict.since = now;
     }
     verdict.level = worst.level;
   }

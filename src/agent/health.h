@@ -18,6 +18,7 @@ struct HealthFinding {
   HealthLevel level = HealthLevel::kHealthy;
   std::string evidence;  // "/var is 99 % full"; "" where all is well
   bool at_once = true;   // false: one bad look is suspect, the second in a row is bad
+  bool exact = false;    // the words change only when what they tell of does: each change is told
 };
 
 struct HealthVerdict {
@@ -30,7 +31,8 @@ struct HealthVerdict {
 class HealthBook {
  public:
   // Findings of one look; `checks`: all that it made. What it has not named is healthy. True: bad() or suspect() say
-  // something else now. While a check stays at its level its words stay, because each change is told to the controller.
+  // something else now. While a check stays at its level its words stay, because each change is told to the
+  // controller; unless they are exact.
   bool take(const std::vector<std::string>& checks, const std::vector<HealthFinding>& findings, Instant now);
 
   std::string bad() const;  // evidence of all that is bad: "disk: /var is 99 % full; gpu: …"; "" = the node is fit

@@ -23,6 +23,18 @@ TEST(HealthBook, WordsStayWhileTheLevelDoes) {
   EXPECT_EQ(book.bad(), "disk: 98 %");
 }
 
+TEST(HealthBook, ExactWordsAreToldWheneverTheyChange) {
+  HealthBook book;
+  const auto look = [&book](const char* words, std::int64_t at) {
+    return book.take({"gpu"}, {{"gpu", HealthLevel::kSuspect, words, true, true}}, Instant{at});
+  };
+  EXPECT_TRUE(look("GPU 1 is faulty", 1));
+  EXPECT_FALSE(look("GPU 1 is faulty", 2));
+  EXPECT_TRUE(look("GPU 2 is faulty", 3));
+  EXPECT_EQ(book.suspect(), "gpu: GPU 2 is faulty");
+  EXPECT_EQ(book.verdicts().at("gpu").since, Instant{1});
+}
+
 TEST(HealthBook, WhatMayBeChanceIsSuspectFirst) {
   HealthBook book;
   const HealthFinding slow{"mount", HealthLevel::kBad, "/home does not answer", false};

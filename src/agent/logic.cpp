@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/text.h"
+#include "model/device_loss.h"
 
 namespace lockstep {
 namespace {
@@ -1011,6 +1012,21 @@ void AgentLogic::set_facts(Node facts, Instant boot_now) {
   else
     in.say_hello();
 }
+void AgentLogic::device_failed(std::uint32_t index, const std::string& why, Instant boot_now) {
+  CHECK(why.starts_with(kDeviceLoss), why);
+  Inner& in = *inner_;
+  in.now = boot_now;
+  std::vector<AttemptId> having;
+  for (const auto& [id, attempt] : in.held)
+    if (!attempt.stopping && attempt.devices && index < DeviceSet::kCapacity && attempt.devices->test(index))
+      having.push_back(id);
+  for (const AttemptId& id : having) {
+    in.report(id.first, id.second, LaunchFailed{why, true});
+    in.stop_attempt(id, in.held.at(id).kill_wait, false, StopWhy::kNodeFail);
+  }
+  in.check_invariants();
+}
+
 void AgentLogic::refuse_starts(std::string why) { inner_->no_starts = std::move(why); }
 
 std::vector<std::string> AgentLogic::take_journal() { return std::exchange(inner_->journal, {}); }

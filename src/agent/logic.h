@@ -58,6 +58,9 @@ class AgentLogic {
   Instant next_timer() const;
   // What the node says of itself is something else now: told by a hello more, once the last one is answered.
   void set_facts(Node facts, Instant boot_now);
+  // Nothing that computes on that GPU of the node goes on: attempts that have it end, and the controller hears why
+  // (model/device_loss.h).
+  void device_failed(std::uint32_t index, const std::string& why, Instant boot_now);
   void refuse_starts(std::string why);  // from now on nothing new starts here; "" = it may again
 
   // Outputs, drained in this order: journal lines (make durable), shim orders, messages.

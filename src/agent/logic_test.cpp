@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/journal.h"
+#include "model/device_loss.h"
 #include "model/work_id.h"
 
 namespace lockstep {
@@ -357,7 +358,7 @@ TEST_F(AgentLogicTest, AnAddressIsGivenByANodeThatHasSome) {
 
   Node facts;
   facts.task_range = "10.0.1.0/24";
-  logic_->set_facts(facts);
+  logic_->set_facts(facts, now_);
   task.task = {0, 5, 1};
   receive(task);
   const WorkId key{kJob, 1, TaskPart{0, 5, 1}};
@@ -382,6 +383,31 @@ TEST_F(AgentLogicTest, FailedLaunchEndsTheMember) {
   EXPECT_EQ(told<LaunchFailed>()[0].why, "no memory");
   EXPECT_EQ(told<MemberStopped>().size(), 1u);
   EXPECT_TRUE(told<AttemptStarted>().empty());
+}
+
+TEST_F(AgentLogicTest, AGpuThatFailsEndsThoseWhoHaveItAndNobodyElse) {
+  connect();
+  LaunchAttempt with = attempt(true), without = attempt(true);
+  with.devices.set(3);
+  without.job = JobId(6);
+  without.devices.set(2);
+  receive(with);
+  receive(without);
+  event(started(kScriptKey));
+  event(started({JobId(6), 1, ScriptPart{}}));
+  clear();
+  logic_->device_failed(3, "GPU 3 has fallen off the bus: Xid 79", now_);
+  logic_->device_failed(3, "GPU 3 does not answer any more", now_);
+  logic_->device_failed(99, "GPU 99 is none", now_);
+  drain();
+  ASSERT_EQ(told<LaunchFailed>().size(), 1u);
+  EXPECT_EQ(told<LaunchFailed>()[0].why, "GPU 3 has fallen off the bus: Xid 79");
+  EXPECT_TRUE(is_device_loss(told<LaunchFailed>()[0]));
+  EXPECT_EQ(ordered(What::kStop, kScriptKey), 1u);
+  EXPECT_EQ(orders_.size(), 1u);
+  EXPECT_EQ(orders_[0].why, StopWhy::kNodeFail);
+  event(ended(kScriptKey, {0, 15, false}));
+  EXPECT_EQ(told<MemberStopped>().size(), 1u);
 }
 
 TEST_F(AgentLogicTest, FailedStepIsCodeOneForItsRanks) {

@@ -124,9 +124,10 @@ struct AliasName {
 constexpr AliasName kAliasNames[] = {{"submit", "sbatch"},    {"run", "srun"},        {"alloc", "salloc"},
                                      {"jobs", "squeue"},      {"nodes", "sinfo"},     {"cancel", "scancel"},
                                      {"history", "sacct"},    {"shares", "sshare"},   {"accounts", "sacctmgr"},
-                                     {"priorities", "sprio"}, {"efficiency", "seff"}, {"broadcast", "sbcast"}};
+                                     {"priorities", "sprio"}, {"efficiency", "seff"}, {"broadcast", "sbcast"},
+                                     {"usage", "sstat"}};
 constexpr const char* kCommands =
-    "sbatch srun salloc squeue sinfo scancel scontrol sacct sacctmgr sshare sprio sbcast seff";
+    "sbatch srun salloc squeue sinfo scancel scontrol sacct sacctmgr sshare sprio sbcast seff sstat";
 constexpr slurm::SlurmCommand kOfTable[] = {slurm::SlurmCommand::kSbatch, slurm::SlurmCommand::kSrun,
                                             slurm::SlurmCommand::kSalloc};
 

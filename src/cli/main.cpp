@@ -46,6 +46,7 @@ Work (each is the Slurm command of the same meaning, with all of its options)
   accounts   accounts, users, QOS, limits    sacctmgr
   shares     fair shares and past use        sshare
   priorities what priorities are made of     sprio
+  usage      what running steps have used so far  sstat
   efficiency how much of what it held a job has used  seff
   broadcast  copy a file to a job's nodes    sbcast
   shell      a shell within a job that runs
@@ -73,15 +74,16 @@ struct Alias {
   int (*command)(const slurm::ClientContext&, int, char**);
 };
 constexpr Alias kAliases[] = {
-    {"submit", slurm::sbatch_main},    {"run", slurm::srun_main},          {"alloc", slurm::salloc_main},
-    {"jobs", slurm::squeue_main},      {"nodes", slurm::sinfo_main},       {"cancel", slurm::scancel_main},
-    {"show", slurm::scontrol_main},    {"history", slurm::sacct_main},     {"sbatch", slurm::sbatch_main},
-    {"srun", slurm::srun_main},        {"salloc", slurm::salloc_main},     {"squeue", slurm::squeue_main},
-    {"sinfo", slurm::sinfo_main},      {"scancel", slurm::scancel_main},   {"scontrol", slurm::scontrol_main},
-    {"sacct", slurm::sacct_main},      {"accounts", slurm::sacctmgr_main}, {"sacctmgr", slurm::sacctmgr_main},
-    {"shares", slurm::sshare_main},    {"sshare", slurm::sshare_main},     {"priorities", slurm::sprio_main},
-    {"sprio", slurm::sprio_main},      {"efficiency", slurm::seff_main},   {"seff", slurm::seff_main},
-    {"broadcast", slurm::sbcast_main}, {"sbcast", slurm::sbcast_main},
+    {"submit", slurm::sbatch_main}, {"run", slurm::srun_main},          {"alloc", slurm::salloc_main},
+    {"jobs", slurm::squeue_main},   {"nodes", slurm::sinfo_main},       {"cancel", slurm::scancel_main},
+    {"show", slurm::scontrol_main}, {"history", slurm::sacct_main},     {"sbatch", slurm::sbatch_main},
+    {"srun", slurm::srun_main},     {"salloc", slurm::salloc_main},     {"squeue", slurm::squeue_main},
+    {"sinfo", slurm::sinfo_main},   {"scancel", slurm::scancel_main},   {"scontrol", slurm::scontrol_main},
+    {"sacct", slurm::sacct_main},   {"accounts", slurm::sacctmgr_main}, {"sacctmgr", slurm::sacctmgr_main},
+    {"shares", slurm::sshare_main}, {"sshare", slurm::sshare_main},     {"priorities", slurm::sprio_main},
+    {"sprio", slurm::sprio_main},   {"efficiency", slurm::seff_main},   {"seff", slurm::seff_main},
+    {"usage", slurm::sstat_main},   {"sstat", slurm::sstat_main},       {"broadcast", slurm::sbcast_main},
+    {"sbcast", slurm::sbcast_main},
 };
 
 struct Verb {

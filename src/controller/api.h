@@ -225,6 +225,9 @@ class Api {
   void get_step(Visit);
   void signal_step(Visit);
   void step_stream(Visit);
+  // what nodes measured last (api_use.cpp)
+  void step_use(Visit);
+  void node_use(Visit);
   // cluster (api_cluster.cpp)
   void ping(Visit);
   void status(Visit);

@@ -157,6 +157,53 @@ void Api::status(Visit visit) {
   write(std::move(visit), std::move(reply));
 }
 
+namespace {
+
+// Of so many nodes, which are those that came first: whoever collects metrics keeps each name for long.
+constexpr std::size_t kMeasuredNodesMost = 4096;
+
+struct NodeGauge {
+  std::string_view name;
+  double (*value)(const NodeMeasures&);
+};
+constexpr NodeGauge kNodeGauges[] = {
+    {"node_load", [](const NodeMeasures& m) { return static_cast<double>(m.load_percent) / 100; }},
+    {"node_memory_free_mb", [](const NodeMeasures& m) { return static_cast<double>(m.memory_free_mb); }},
+};
+struct GpuGauge {
+  std::string_view name;
+  std::int64_t (*value)(const DeviceSample&);
+};
+constexpr GpuGauge kGpuGauges[] = {
+    {"gpu_busy_percent", [](const DeviceSample& d) -> std::int64_t { return d.busy_percent; }},
+    {"gpu_memory_used_mb", [](const DeviceSample& d) -> std::int64_t { return d.memory_mb; }},
+    {"gpu_watts", [](const DeviceSample& d) -> std::int64_t { return d.watts; }},
+    {"gpu_celsius", [](const DeviceSample& d) -> std::int64_t { return d.celsius; }},
+};
+
+std::string node_metrics(const Tables& tables, const LiveUse& live) {
+  std::vector<std::pair<const Node*, const NodeMeasures*>> measured;
+  for (const auto& [id, node] : tables.nodes)
+    if (const NodeMeasures* measures = live.node(id); measures && measured.size() < kMeasuredNodesMost)
+      measured.emplace_back(node.get(), measures);
+  std::string out;
+  for (const NodeGauge& gauge : kNodeGauges) {
+    out += format("# TYPE lockstep_{} gauge\n", gauge.name);
+    for (const auto& [node, measures] : measured)
+      out += format("lockstep_{}{{node=\"{}\"}} {:g}\n", gauge.name, node->meta.name, gauge.value(*measures));
+  }
+  for (const GpuGauge& gauge : kGpuGauges) {
+    out += format("# TYPE lockstep_{} gauge\n", gauge.name);
+    for (const auto& [node, measures] : measured)
+      for (const DeviceSample& device : measures->devices)
+        out += format("lockstep_{}{{node=\"{}\",gpu=\"{}\"}} {}\n", gauge.name, node->meta.name, device.device,
+                      gauge.value(device));
+  }
+  return out;
+}
+
+}  // namespace
+
 void Api::metrics(Visit visit) {
   const Tables& tables = world_.view.tables();
   const StateCounts& counts = world_.view.counts();
@@ -183,6 +230,7 @@ void Api::metrics(Visit visit) {
   gauge("read_only", read_only_ ? 1 : 0);
   gauge("history_behind", world_.history.behind());
   gauge("history_failing", world_.history.failing() ? 1 : 0);
+  out += node_metrics(tables, world_.view.live());
   out += metrics_text(world_.watch.snapshot());
   out += metrics_text(world_.plan_refusals);
   out += format("# TYPE lockstep_seq counter\nlockstep_seq {}\n", tables.seq);

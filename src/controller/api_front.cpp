@@ -67,7 +67,8 @@ std::shared_ptr<const ReadContext> Api::read_as(const Visit& visit) const {
                                                        [this](NodeId node) { return world_.view.use(node); },
                                                        {},
                                                        &world_.view.index(),
-                                                       {}}});
+                                                       {},
+                                                       &world_.view.live()}});
   return {live, &live->context};
 }
 

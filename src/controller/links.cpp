@@ -363,6 +363,11 @@ void LinkHub::message(const std::shared_ptr<Link>& link, const std::string& payl
   }
   if (const auto* hello = std::get_if<Hello>(&*message))
     link->peer = {hello->facts.address, hello->peer_port, link->holder.certificate};
+  if (auto* telemetry = std::get_if<Telemetry>(&*message)) {
+    if (link->welcome && handlers_.measured)
+      handlers_.measured(link->holder.node_name, std::move(*telemetry));
+    return;
+  }
   handlers_.message(link->id, std::move(*message));
 }
 

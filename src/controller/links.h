@@ -31,6 +31,8 @@ class LinkHub {
     std::function<void(std::uint64_t link, std::string node_name, std::string certificate)> connected;
     std::function<void(std::uint64_t link)> disconnected;
     std::function<void(std::uint64_t link, FromAgent message)> message;
+    // What a node that was welcomed has measured. Empty: nobody wants to know.
+    std::function<void(const std::string& node_name, Telemetry told)> measured{};
     HttpHandler call;                                                      // a local client's request, forwarded
     std::function<void(const std::string& node_name, Welcome&)> complete;  // before it is sent
     std::function<void(const std::string& node_name)> welcomed;            // streams can be opened there now

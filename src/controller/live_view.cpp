@@ -79,6 +79,7 @@ void LiveView::bring_forward(const Change& change) {
 std::set<JobId> LiveView::apply(const std::vector<Change>& changes, Instant at) {
   now_ = std::max(now_, at);
   std::set<JobId> touched;
+  live_.apply(changes);
   for (const auto& change : changes) {
     bring_forward(change);
     if (const auto* job = std::get_if<Ref<Job>>(&change.record)) {

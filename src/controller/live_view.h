@@ -16,6 +16,7 @@
 #include "model/plan.h"
 #include "model/tables.h"
 #include "views/job_index.h"
+#include "views/live_use.h"
 #include "views/read_context.h"
 #include "views/summary.h"
 
@@ -35,6 +36,8 @@ class LiveView {
   const JobIndex& index() const { return index_; }
   const RequestNames& requests() const { return requests_; }
   NodeUse use(NodeId node) const;
+  const LiveUse& live() const { return live_; }
+  LiveUse& live() { return live_; }
   const StateCounts& counts() const { return counts_; }
   const Holdings& holdings() const { return holdings_; }
   Holdings& holdings() { return holdings_; }
@@ -60,6 +63,7 @@ class LiveView {
   void count(const Job& job, int sign);
 
   Tables tables_;
+  LiveUse live_;
   StateCounts counts_;
   Holdings holdings_;
   JobIndex index_;

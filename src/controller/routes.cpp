@@ -61,6 +61,8 @@ std::span<const ApiRoute> Api::own_routes() {
       {{"GET", "/v1/steps/*", kUser, kRead, kNoBody}, &Api::get_step},
       {{"POST", "/v1/steps/*/signal", kOwner, kEnd, kNoBody}, &Api::signal_step},
       {{"GET", "/v1/steps/*/io", kOwner, kWait, kNoBody, "verbs,direct=flag", Reach::kStep}, &Api::step_stream},
+      {{"GET", "/v1/steps/*/use", kOwner, kRead, kNoBody}, &Api::step_use},
+      {{"GET", "/v1/nodes/*/use", kUser, kRead, kNoBody}, &Api::node_use},
       {{"GET", "/v1/ping", kNobody, kRead, kNoBody}, &Api::ping},
       {{"GET", "/v1/status", kUser, kList, kNoBody}, &Api::status},
       {{"GET", "/metrics", kUser, kRead, kNoBody}, &Api::metrics},

@@ -20,6 +20,7 @@
 #include "core/timers.h"
 #include "core/true_end.h"
 #include "model/bounds.h"
+#include "model/device_loss.h"
 #include "model/job.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"
@@ -508,9 +509,11 @@ struct ReportHandler {
   Instant at;
   void operator()(const AttemptStarted&) const { attempt_started(txn, job, node.id, at); }
   void operator()(const LaunchFailed& r) const {
-    if (r.node_at_fault)
+    if (is_device_loss(r) && job.state != JobState::kCompleting)
+      member_lost(txn, job.id, node.id, without_control_characters(r.why, kPhraseBytesMax));
+    else if (r.node_at_fault && !is_device_loss(r))
       node_failed_job(txn, job.id, node.id, r.why);
-    else
+    else if (!r.node_at_fault)
       launch_failed(txn, job, node.id, r.why, true);
   }
   void operator()(const ScriptEnded& r) const { script_ended(txn, job, node.id, r, at); }

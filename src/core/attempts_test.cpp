@@ -596,6 +596,36 @@ TEST(Attempts, FailedLaunchOfAnInteractiveJobFailsIt) {
   EXPECT_EQ(w.job(job).end_reason, "JobLaunchFailure");
 }
 
+constexpr const char* kGpuLost = "GPU 3 (GPU-7) of n1 has fallen off the bus: Xid 79";
+
+TEST(Attempts, ANodeThatLosesWhatAJobComputesWithEndsItWithThatReason) {
+  for (const bool requeue : {false, true}) {
+    World w(2);
+    JobSpec spec = World::batch();
+    spec.requeue = requeue;
+    const JobId job = w.submit(spec);
+    w.settle();
+    (void)w.report(1, job, LaunchFailed{kGpuLost, true});
+    EXPECT_EQ(w.job(job).ending, JobState::kNodeFail);
+    EXPECT_EQ(w.job(job).end_reason, kGpuLost);
+    w.obey();
+    EXPECT_EQ(w.state_of(job), requeue ? JobState::kPending : JobState::kNodeFail);
+    EXPECT_FALSE(w.node(1).drain) << "the rest of the node is fit";
+  }
+}
+
+TEST(Attempts, AJobThatCanDoWithoutANodeGoesOnWhenThatLosesItsGpu) {
+  World w(3);
+  JobSpec spec = World::interactive(3);
+  spec.survive_node_loss = true;
+  const JobId job = w.submit(spec);
+  w.settle();
+  (void)w.report(3, job, LaunchFailed{kGpuLost, true});
+  EXPECT_EQ(w.state_of(job), JobState::kRunning);
+  (void)w.report(3, job, MemberStopped{});
+  EXPECT_EQ(w.state_of(job), JobState::kRunning);
+}
+
 // A prolog that fails: the report comes before anything of the attempt has started there.
 constexpr const char* kProlog = "Prolog error: /p: exit code 1";
 

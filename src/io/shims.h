@@ -13,7 +13,7 @@ namespace lockstep {
 
 // What holds the work of this node apart and to its limits.
 struct Isolation {
-  std::unique_ptr<Cgroups> groups;  // null: nothing does
+  std::shared_ptr<Cgroups> groups;  // null: nothing does; shared with who looks at what work uses
   std::uint32_t processes = 0;      // and threads that a job may have at once; 0 = no bound
   bool processors = false;          // the node's cores are processors of this machine by their numbers
 };

@@ -11,6 +11,7 @@
 #include "model/history.h"
 #include "model/tables.h"
 #include "views/job_index.h"
+#include "views/live_use.h"
 #include "views/plan_notes.h"
 #include "views/visibility.h"
 
@@ -37,6 +38,7 @@ struct ReadContext {
   const JobIndex* index = nullptr;                         // kLive only; null: every job is looked at
   // Only for pages of PageKind::kHistory. Those and kTables have no notes and no node_use.
   std::function<Result<std::vector<JobRow>>(const HistoryQuery&)> history;
+  const LiveUse* live = nullptr;  // what nodes measured last; kLive only
 
   Viewer viewer() const { return {caller ? caller->id : UserId{}, admin}; }
 };

@@ -74,6 +74,7 @@ json::object object_of(const NodePlaces& p) {
     out["private_tmp"] = *p.private_tmp;
   return out;
 }
+json::object object_of(const NodeSampling& s) { return {{"work_s", s.work_s}, {"gpus_s", s.gpus_s}}; }
 
 // A misspelt name of a hook would be a hook that never runs.
 Result<void> check_names(const json::object& o, const json::object& known, std::string_view where) {
@@ -179,6 +180,14 @@ Result<void> read_places(const json::object& o, NodePlaces& p) {
   return p.scratch.empty() ? Result<void>() : check_paths({p.scratch}, "places.scratch");
 }
 
+Result<void> read_sampling(const json::object& o, NodeSampling& s) {
+  TRY(check_names(o, object_of(NodeSampling{}), "sampling"));
+  read(o, "work_s", s.work_s);
+  read(o, "gpus_s", s.gpus_s);
+  TRY(in_range(s.work_s, 1, kDaySeconds, "sampling.work_s"));
+  return in_range(s.gpus_s, 0, kDaySeconds, "sampling.gpus_s");
+}
+
 Result<void> read_parts(const json::object& o, AgentFile& f) {
   const auto part = [&o](const char* name) -> Result<const json::object*> {
     const auto* value = o.if_contains(name);
@@ -192,6 +201,8 @@ Result<void> read_parts(const json::object& o, AgentFile& f) {
     TRY(read_health(*health, f.health));
   if (const json::object* places = TRY(part("places")))
     TRY(read_places(*places, f.places));
+  if (const json::object* sampling = TRY(part("sampling")))
+    TRY(read_sampling(*sampling, f.sampling));
   return {};
 }
 
@@ -226,7 +237,8 @@ std::string encode(const AgentFile& f) {
                               {"no_new_privs", f.no_new_privs},
                               {"hooks", object_of(f.hooks)},
                               {"health", object_of(f.health)},
-                              {"places", object_of(f.places)}};
+                              {"places", object_of(f.places)},
+                              {"sampling", object_of(f.sampling)}};
   std::string text;
   for (const auto& [name, value] : settings)
     text += (text.empty() ? "{\n  " : ",\n  ") + json::serialize(json::value(name)) + ": " + json::serialize(value);
@@ -280,6 +292,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
 Result<void> add_hook_settings(AgentFile& file, std::string_view text) {
   const auto o = TRY(parse_object(text, "settings of hooks"));
   TRY(check_names(o, {{"hooks", json::object()}, {"health", json::object()}, {"places", json::object()}}, ""));
+  TRY(check_names(o, {{"hooks", json::object()}, {"health", json::object()}, {"sampling", json::object()}}, ""));
   return read_parts(o, file);
 }
 

@@ -39,6 +39,12 @@ struct NodePlaces {
   std::string scratch;              // directory for files of jobs; "" = below state_dir
 };
 
+// How often an agent measures its node and what runs there.
+struct NodeSampling {
+  std::uint32_t work_s = 30;  // scripts, steps and tasks, and the machine's load
+  std::uint32_t gpus_s = 1;   // GPUs; 0 = never
+};
+
 // nodes/NAME/agent.json, read once by lockstep-agent.
 struct AgentFile {
   std::string node;     // name; "" = the host's
@@ -66,10 +72,16 @@ struct AgentFile {
   NodeHooks hooks;
   NodeHealthSettings health;
   NodePlaces places;
+  NodeSampling sampling;
 };
 std::string encode(const AgentFile& file);
 Result<AgentFile> decode_agent_file(std::string_view text);
 // Takes "hooks", "health" and "places" of another file of the same form; it may hold nothing else.
+  NodeSampling sampling;
+};
+std::string encode(const AgentFile& file);
+Result<AgentFile> decode_agent_file(std::string_view text);
+// Takes "hooks", "health" and "sampling" of another file of the same form; it may hold nothing else.
 Result<void> add_hook_settings(AgentFile& file, std::string_view text);
 
 // GET /v1/status, and what `lockstep status -o json` prints (with the local parts filled in).

@@ -189,7 +189,7 @@ class Hooks(unittest.TestCase):
             job = c.wrap("hostname")
             eventually(lambda: "DRAIN" in c.node_state("n1"), 15, "n1 to be drained")
             self.assertIn(f"Prolog error: {c.hooks}/prolog can be written by others", c.reason("n1"))
-            self.assertEqual(c.state(job), "PENDING")
+            c.wait(job, "PENDING")
 
     def test_settings_that_mean_nothing_are_refused(self):
         c = HookedCluster({"prologue": ["HERE/prolog"]}, nodes=1)

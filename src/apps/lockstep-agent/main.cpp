@@ -39,7 +39,7 @@ Makes this machine a node of a Lockstep cluster. Jobs on the node go on when the
   --settings FILE   JSON: node, address, controller_host, controller_port, ca, certificate, key, state_dir, socket,
                     shim, realm, run_dir, peer_port, task_range (docs/sandboxes.md), cpus, memory_mb, weight, features,
                     resources ("fpga=2"), domains, boot_id_file, fence_hook, no_new_privs, hooks, health (docs/hooks.md),
-                    places (docs/isolation.md)
+                    places (docs/isolation.md), sampling (docs/use.md)
   --version         prints the version
   --help            prints this
 
@@ -104,8 +104,9 @@ Result<void> run(const std::string& settings_path) {
   FirstLook look = TRY(look_first(settings, facts.boot_id));
   const auto loop = make_event_loop();
   const RealClock clock;
-  auto shims = TRY(make_shims(*loop, settings.run_dir, settings.shim, settings.state_dir,
-                              make_isolation(settings, facts.meta.name)));
+  Isolation isolation = make_isolation(settings, facts.meta.name);
+  const std::shared_ptr<const Cgroups> groups = isolation.groups;
+  auto shims = TRY(make_shims(*loop, settings.run_dir, settings.shim, settings.state_dir, std::move(isolation)));
   const auto survivors = TRY(shims->recover());
   // Other agents dial here. Without it the controller passes their bytes on.
   NodeAgent* dialed = nullptr;
@@ -123,7 +124,7 @@ Result<void> run(const std::string& settings_path) {
   settings.peer_port = peer_port.ok() ? *peer_port : 0;
 
   NodeAgent agent(*loop, clock, settings, std::move(facts), std::move(devices), std::move(look), std::move(shims),
-                  survivors);
+                  survivors, groups);
   dialed = &agent;
   agent.on_renewed([&peers](const TlsFiles& files) {
     if (const auto shown = peers->renew_tls(files); !shown)

@@ -23,10 +23,9 @@ constexpr Duration kBackoffMax = seconds(5);
 constexpr Duration kBackoffShort = millis(500);  // at most, behind a link that was welcomed
 constexpr Duration kSteadyAfter =
     seconds(3);  // a link that lasted so long is made again at once, others later and later
-constexpr Duration kSilenceMin = seconds(10);    // a link that says nothing for longer is dead
-constexpr Duration kDevicesEvery = seconds(30);  // at least; the node's health may ask for more
-constexpr Duration kJournalAgain = seconds(1);   // after a failed write
-constexpr Duration kAttachAgain = millis(1);     // a shim that is about to make its socket
+constexpr Duration kSilenceMin = seconds(10);   // a link that says nothing for longer is dead
+constexpr Duration kJournalAgain = seconds(1);  // after a failed write
+constexpr Duration kAttachAgain = millis(1);    // a shim that is about to make its socket
 constexpr int kAttachTries = 5000;
 constexpr Duration kContainersEvery = seconds(5);
 constexpr Duration kLookEvery = seconds(2);     // at the boot clock; less than the drift that the controller allows
@@ -61,10 +60,6 @@ constexpr const char* kNoRoom = "a disk of this node is full";
 const std::string kUnhealthy = "health check failed: ", kSuspect = "suspect: ";
 constexpr const char* kLeaving = "this node leaves the cluster";
 
-Duration devices_every(const NodeHealthSettings& health) {
-  return health.look_s > 0 ? std::min(kDevicesEvery, seconds(health.look_s)) : kDevicesEvery;
-}
-
 }  // namespace
 
 Result<void> check_certificates(const AgentFile& settings) {
@@ -83,7 +78,7 @@ Result<void> check_certificates(const AgentFile& settings) {
 
 NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, Node facts,
                      std::unique_ptr<DeviceSource> devices, FirstLook look, std::unique_ptr<Shims> shims,
-                     const std::vector<WorkId>& survivors)
+                     const std::vector<WorkId>& survivors, std::shared_ptr<const Cgroups> groups)
     : loop_(loop),
       clock_(clock),
       settings_(std::move(settings)),
@@ -97,12 +92,19 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
                     },
                 .tell = [this](const std::string& trouble) { say(trouble); }}),
       facts_(std::move(facts)),
-      devices_(std::move(devices)),
       journal_(std::move(look.journal)),
       shims_(std::move(shims)),
       hooks_(settings_),
       health_(loop, clock, settings_,
               {.jobs = [this] { return logic_.jobs(); }, .changed = [this] { tell_trouble(); }}),
+      meter_(loop, clock, settings_, std::move(groups), std::move(devices), facts_.devices.size(),
+             {.measured =
+                  [this](Telemetry told) {
+                    if (link_ && welcome_)
+                      link_->send(told);
+                  },
+              .broken = [this](std::uint32_t index, const std::string& why) { gpu_broke(index, why); },
+              .devices = [this](Result<std::vector<Device>> found) { see_devices(std::move(found)); }}),
       splices_(loop),
       logic_({.peer_port = settings_.peer_port,
               .hooks = hook_settings(settings_.hooks),
@@ -142,14 +144,18 @@ void NodeAgent::start() {
     if (is_hook(event.key))
       hooks_.hear_out(event);
     tell_event(event);
+    if (event.what == ShimEvent::What::kStarted)
+      meter_.look_soon();
+    else if (event.what == ShimEvent::What::kEnded && !is_hook(event.key))
+      event.use = meter_.complete(event.key, event.use);
     logic_.shim_event(event, clock_.boot());
     pump_soon();
   });
-  loop_.after(devices_every(settings_.health), [this] { look_at_devices(); });
   health_.see_devices(facts_.devices);
   loop_.after(kContainersEvery, [this] { look_at_containers(); });
   tell_trouble();
   health_.start();
+  meter_.start();
   pump_soon();
   renewal_.start();
   dial();
@@ -218,6 +224,7 @@ void NodeAgent::linked(std::unique_ptr<Stream> stream) {
   handlers.closed = [this](const std::string& why) { unlink(why); };
   CHECK(stream && !link_, "two connections to the controller");
   link_ = std::make_unique<AgentLink>(std::move(stream), std::move(handlers));
+  ++links_;
   welcome_ = false;
   frames_seen_ = 0;
   logic_.connected(clock_.boot());
@@ -254,6 +261,7 @@ void NodeAgent::heard(ToAgent message) {
   logic_.receive(message, clock_.boot());
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     welcome_ = true;
+    meter_.look_soon();
     welcomed_at_ = clock_.boot();
     renewal_.welcomed();
     gate_.set_key(welcome->ticket_key, Instant{welcome->now_us}, clock_.boot());
@@ -278,8 +286,8 @@ void NodeAgent::heard(ToAgent message) {
 
 // A peer that lost its power closes nothing. Renewals are answered, so a living link is never silent for long.
 void NodeAgent::watch_link() {
-  loop_.after(silence_max_, [this, watched = link_.get()] {
-    if (!link_ || link_.get() != watched)
+  loop_.after(silence_max_, [this, watched = links_] {
+    if (!link_ || links_ != watched)
       return;
     if (link_->frames_received() == frames_seen_)
       return link_->close("the controller is silent");
@@ -357,19 +365,34 @@ void NodeAgent::peer_request(std::shared_ptr<HttpExchange> exchange) {
 
 // --- devices ---
 
-void NodeAgent::look_at_devices() {
-  loop_.after(devices_every(settings_.health), [this] { look_at_devices(); });
-  auto found = devices_->list();
+void NodeAgent::see_devices(Result<std::vector<Device>> found) {
   if (!found.ok()) {
     health_.see_no_devices(found.error().message);
     return say("GPUs: " + found.error().message);
   }
-  health_.see_devices(*found);
+  std::vector<std::string> faults;
+  for (std::size_t i = 0; i < found->size(); ++i) {
+    Device& device = (*found)[i];
+    faults.push_back(meter_.fault(i));
+    device.healthy = device.healthy && faults.back().empty();
+    // One that does not answer says neither what it was: its place and its name are still those.
+    if (device.uuid.empty() && i < facts_.devices.size() && found->size() == facts_.devices.size()) {
+      device = facts_.devices[i];
+      device.healthy = false;
+    }
+  }
+  health_.see_devices(*found, faults);
   if (*found == facts_.devices)
     return;
   facts_.devices = std::move(*found);
   say("the GPUs of this node have changed");
   tell_facts();
+}
+
+void NodeAgent::gpu_broke(std::uint32_t index, const std::string& why) {
+  log_line(LogLevel::kWarning, "lockstep-agent: " + why);
+  logic_.device_failed(index, why, clock_.boot());
+  pump_soon();
 }
 
 // --- turning the logic's decisions into deeds ---

@@ -18,6 +18,7 @@
 #include "job_places.h"
 #include "node_health.h"
 #include "node_hooks.h"
+#include "node_meter.h"
 #include "ports/clock.h"
 #include "ports/devices.h"
 #include "renewal.h"
@@ -32,7 +33,8 @@ Result<void> check_certificates(const AgentFile& settings);
 class NodeAgent {
  public:
   NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, Node facts, std::unique_ptr<DeviceSource> devices,
-            FirstLook look, std::unique_ptr<Shims> shims, const std::vector<WorkId>& survivors);
+            FirstLook look, std::unique_ptr<Shims> shims, const std::vector<WorkId>& survivors,
+            std::shared_ptr<const Cgroups> groups);
   // For the server that other agents dial: it shows them a certificate that was renewed.
   void on_renewed(std::function<void(const TlsFiles&)> callback) { renewed_ = std::move(callback); }
   ~NodeAgent();
@@ -51,7 +53,8 @@ class NodeAgent {
   void reconnect(const std::string& why);
   void heard(ToAgent message);
   void watch_link();
-  void look_at_devices();
+  void see_devices(Result<std::vector<Device>> found);
+  void gpu_broke(std::uint32_t index, const std::string& why);
   void look_at_containers();
   void open_step(StepOpen what, std::unique_ptr<Stream> stream);
   Result<void> may_attach(const StepTicket& ticket) const;
@@ -76,11 +79,11 @@ class NodeAgent {
   Renewal renewal_;
   std::function<void(const TlsFiles&)> renewed_;
   Node facts_;
-  std::unique_ptr<DeviceSource> devices_;
   JournalFile journal_;
   std::unique_ptr<Shims> shims_;
   HookRunner hooks_;
   NodeHealth health_;
+  NodeMeter meter_;
   Splices splices_;
   AgentLogic logic_;
   std::set<WorkId> stopping_;  // their stop stands in the log
@@ -96,6 +99,7 @@ class NodeAgent {
   bool welcome_ = false, refused_ = false;
   Instant welcomed_at_;
   Duration backoff_, silence_max_;
+  std::uint64_t links_ = 0;  // that were made so far: tells who watches one that it is another by now
   std::uint64_t frames_seen_ = 0;
   std::vector<std::string> unwritten_;  // journal lines the disk has not taken yet
   std::string trouble_;                 // what an administrator should know of the journal

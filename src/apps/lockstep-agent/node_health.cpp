@@ -95,21 +95,27 @@ void NodeHealth::look() {
     look_later();
 }
 
-void NodeHealth::see_devices(const std::vector<Device>& devices) {
+void NodeHealth::see_devices(const std::vector<Device>& devices, const std::vector<std::string>& faults) {
   if (std::find(settings_.health.off.begin(), settings_.health.off.end(), kGpu) != settings_.health.off.end())
     return;
   std::size_t count = 0;
   std::vector<HealthFinding> findings;
-  for (const Device& device : devices) {
+  std::vector<std::string> faulty;  // they get no work; the others do
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const Device& device = devices[i];
     if (device.kind != kGpu)
       continue;
     ++count;
-    if (!device.healthy)  // it gets no work; the others do
-      findings.push_back({kGpu, HealthLevel::kSuspect, format("GPU {} ({}) is faulty", device.minor, device.uuid)});
+    if (!device.healthy)
+      faulty.push_back(i < faults.size() && !faults[i].empty()
+                           ? faults[i]
+                           : format("GPU {} ({}) is faulty", device.minor, device.uuid));
   }
+  if (!faulty.empty())
+    findings.push_back({kGpu, HealthLevel::kSuspect, join(faulty, ", "), true, true});
   if (count < devices_most_)
-    findings.push_back(
-        {kGpu, HealthLevel::kBad, format("{} of {} GPUs are missing", devices_most_ - count, devices_most_)});
+    findings.push_back({kGpu, HealthLevel::kBad,
+                        format("{} of {} GPUs are missing", devices_most_ - count, devices_most_), true, true});
   devices_most_ = std::max(devices_most_, count);
   take({kGpu}, findings);
 }

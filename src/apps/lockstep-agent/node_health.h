@@ -30,7 +30,8 @@ class NodeHealth {
   ~NodeHealth();
   void start();
   // What the machine's GPUs are now; why: they could not be asked. Fewer than there were at the start is bad.
-  void see_devices(const std::vector<Device>& devices);
+  // faults: by their places, what is known of one besides; "" or left out = nothing.
+  void see_devices(const std::vector<Device>& devices, const std::vector<std::string>& faults = {});
   void see_no_devices(const std::string& why);
 
   std::string bad() const { return book_.bad(); }

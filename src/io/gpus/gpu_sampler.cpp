@@ -1,6 +1,7 @@
 #include "io/gpus/gpu_sampler.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 
@@ -151,6 +152,40 @@ void GpuSampler::read(Watched& watched, GpuSample& sample) const {
     sample.recovery = static_cast<GpuRecovery>(field.value.uiVal);
   sample.links_active = watched.links_active;
   sample.links_down = watched.links_down;
+  read_processes(watched, sample);
+}
+
+// Which of several keeps the GPU busy the driver tells by samples of its own, about the time since the last one read.
+void GpuSampler::read_processes(Watched& watched, GpuSample& sample) const {
+  std::array<nvmlProcessInfo_t, kProcessesMost> list;
+  unsigned int count = kProcessesMost;
+  if (nvml_->nvmlDeviceGetComputeRunningProcesses_v3(watched.device, &count, list.data()) != NVML_SUCCESS_) {
+    count = kProcessesMost;
+    if (nvml_->nvmlDeviceGetComputeRunningProcesses_v2(watched.device, &count, list.data()) != NVML_SUCCESS_)
+      return;
+  }
+  // Clients of MPS are a list of their own.
+  unsigned int clients = kProcessesMost - count;
+  if (clients > 0 &&
+      nvml_->nvmlDeviceGetMPSComputeRunningProcesses_v3(watched.device, &clients, list.data() + count) == NVML_SUCCESS_)
+    count += clients;
+  constexpr unsigned long long kUnknown = ~0ULL;
+  for (unsigned int i = 0; i < count; ++i)
+    sample.processes.push_back(
+        {list[i].pid, list[i].usedGpuMemory == kUnknown ? 0 : static_cast<std::int64_t>(list[i].usedGpuMemory >> 20)});
+  if (count < 2)
+    return;
+  std::array<nvmlProcessUtilizationSample_t, kProcessesMost> uses;
+  unsigned int used = kProcessesMost;
+  if (nvml_->nvmlDeviceGetProcessUtilization(watched.device, uses.data(), &used, watched.processes_seen_us) !=
+      NVML_SUCCESS_)
+    return;
+  for (unsigned int i = 0; i < used; ++i) {
+    watched.processes_seen_us = std::max(watched.processes_seen_us, uses[i].timeStamp);
+    for (GpuProcess& process : sample.processes)
+      if (process.pid == uses[i].pid)
+        process.busy_percent = static_cast<std::int32_t>(std::min(uses[i].smUtil, 100U));
+  }
 }
 
 std::string GpuSampler::slowed_text(std::uint8_t slowed) {

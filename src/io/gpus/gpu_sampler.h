@@ -21,6 +21,13 @@ enum GpuSlowed : std::uint8_t {
 
 enum class GpuRecovery : std::uint8_t { kNone, kReset, kReboot, kDrainPeers, kDrainAndReset, kUnknown };
 
+// A process that computes on a GPU.
+struct GpuProcess {
+  std::uint32_t pid = 0;
+  std::int64_t memory_mb = 0;      // that it holds there
+  std::int32_t busy_percent = -1;  // of the GPU's time; -1 unknown, as where it is alone
+};
+
 struct GpuSample {
   std::uint32_t index = 0;  // as NVML counts
   bool answers = false;     // false: lost, all else is 0 then
@@ -38,12 +45,14 @@ struct GpuSample {
   std::uint32_t links_active = 0, links_down = 0;  // NVLinks; looked at every kLinksEvery samples only
   std::vector<std::uint32_t> xids;                 // since the last sample, in order; at most kXidsMost
   bool mig = false;
+  std::vector<GpuProcess> processes;  // at most kProcessesMost
 };
 
 class GpuSampler {
  public:
   static constexpr int kLinksEvery = 30;
   static constexpr std::size_t kXidsMost = 64;
+  static constexpr std::size_t kProcessesMost = 256;
 
   // Keeps NVML open, and begins to note Xids. kNotFound: no driver is installed.
   static Result<GpuSampler> open(const std::string& library = "libnvidia-ml.so.1");
@@ -62,12 +71,14 @@ class GpuSampler {
     std::string uuid;
     std::uint32_t links_active = 0, links_down = 0;
     std::vector<std::uint32_t> xids;
+    unsigned long long processes_seen_us = 0;  // the driver's clock: of the last process utilization that was read
   };
   explicit GpuSampler(NvmlSession session) : nvml_(std::move(session)) {}
   void watch();
   void take_events();
   void count_links(Watched& watched) const;
   void read(Watched& watched, GpuSample& sample) const;
+  void read_processes(Watched& watched, GpuSample& sample) const;
 
   NvmlSession nvml_;
   nvmlEventSet_t events_ = nullptr;

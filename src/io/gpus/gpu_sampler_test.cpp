@@ -73,6 +73,24 @@ TEST(GpuSampler, ProcessesWithTheGpuVisibleUseIt) {
     EXPECT_EQ(samples[gpu].memory_used_mb, 2000 + 500) << "and what the driver keeps";
     EXPECT_EQ(samples[gpu].power_mw, 70'000 + 630'000 * 40 / 100);
     EXPECT_EQ(samples[gpu].sm_mhz, 1980);
+    ASSERT_EQ(samples[gpu].processes.size(), 1u);
+    EXPECT_EQ(samples[gpu].processes[0].pid, static_cast<std::uint32_t>(user.pid()));
+    EXPECT_EQ(samples[gpu].processes[0].memory_mb, 2000);
+    EXPECT_EQ(samples[gpu].processes[0].busy_percent, -1) << "it is alone";
+  }
+}
+
+TEST(GpuSampler, ProcessesOfOneGpuAreToldApart) {
+  const TestGpus gpus("count = 64\ntype = h100\n");
+  const GpuUser one("63", "40,2000"), other("63", "20,1000");
+  auto sampler = GpuSampler::open(TestGpus::library());
+  ASSERT_TRUE(sampler.ok());
+  auto processes = sampler->sample()[63].processes;
+  ASSERT_EQ(processes.size(), 2u);
+  for (const GpuProcess& process : processes) {
+    const bool is_one = process.pid == static_cast<std::uint32_t>(one.pid());
+    EXPECT_EQ(process.busy_percent, is_one ? 40 : 20);
+    EXPECT_EQ(process.memory_mb, is_one ? 2000 : 1000);
   }
 }
 

@@ -199,12 +199,19 @@ GroupUse Cgroups::use(const WorkId& work) const {
   const std::string memory = part_dir(host_.dir("memory"), work);
   if (host_.version == CgroupVersion::kV2) {
     out.cpu_us = number_of(memory + "/cpu.stat", "usage_usec");
+    out.user_us = number_of(memory + "/cpu.stat", "user_usec");
+    out.system_us = number_of(memory + "/cpu.stat", "system_usec");
     out.memory_peak = number_in(memory + "/memory.peak");
     out.oom_kills = static_cast<std::uint64_t>(number_of(memory + "/memory.events", "oom_kill"));
     return out;
   }
-  if (host_.has("cpuacct"))
-    out.cpu_us = number_in(part_dir(host_.dir("cpuacct"), work) + "/cpuacct.usage") / 1000;
+  if (host_.has("cpuacct")) {
+    const std::string processors = part_dir(host_.dir("cpuacct"), work);
+    const std::int64_t tick_us = 1'000'000 / ::sysconf(_SC_CLK_TCK);
+    out.cpu_us = number_in(processors + "/cpuacct.usage") / 1000;
+    out.user_us = number_of(processors + "/cpuacct.stat", "user") * tick_us;
+    out.system_us = number_of(processors + "/cpuacct.stat", "system") * tick_us;
+  }
   out.memory_peak = number_in(memory + "/memory.max_usage_in_bytes");
   out.oom_kills = static_cast<std::uint64_t>(number_of(memory + "/memory.oom_control", "oom_kill"));
   return out;

@@ -33,8 +33,9 @@ struct GroupLimits {
 
 struct GroupUse {
   std::int64_t cpu_us = 0;
-  std::int64_t memory_peak = 0;  // bytes; 0 = the kernel does not say
-  std::uint64_t oom_kills = 0;   // processes that were killed because the job was at its limit
+  std::int64_t user_us = 0, system_us = 0;  // of cpu_us, as exactly as the kernel splits it
+  std::int64_t memory_peak = 0;             // bytes; 0 = the kernel does not say
+  std::uint64_t oom_kills = 0;              // processes that were killed because the job was at its limit
 };
 
 // Of a node's tree. owner: the id of the cluster that `lockstep up` made here (io/local/process.h), or what else tells

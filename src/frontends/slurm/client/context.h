@@ -40,5 +40,6 @@ int sshare_main(const ClientContext& context, int argc, char** argv);
 int sprio_main(const ClientContext& context, int argc, char** argv);
 int sbcast_main(const ClientContext& context, int argc, char** argv);
 int seff_main(const ClientContext& context, int argc, char** argv);
+int sstat_main(const ClientContext& context, int argc, char** argv);
 
 }  // namespace lockstep::slurm

@@ -90,6 +90,8 @@ constexpr SacctField kFields[] = {
     {"TRESUsageInAve", 14, "tresusageinave"},
     {"TRESUsageInMax", 14, "tresusageinmax"},
     {"TRESUsageInTot", 14, "tresusageintot"},
+    {"TRESUsageOutAve", 15, "tresusageoutave"},
+    {"TRESUsageOutTot", 15, "tresusageouttot"},
     {"UID", 6, "uid"},
     {"User", 9, "user"},
     {"UserCPU", 10, "usercpu"},

@@ -21,10 +21,11 @@ constexpr CommandOption<Wish> kOptions[] = {
 };
 // clang-format on
 
-constexpr CommandSyntax<Wish> kSyntax = {.head =
-                                             "Usage: seff JOB\n\nHow much of its processors and memory a job that has "
-                                             "ended has used.\n\n",
-                                         .options = kOptions};
+constexpr CommandSyntax<Wish> kSyntax = {
+    .head =
+        "Usage: seff JOB\n\nHow much of its processors, memory and GPUs a job that has "
+        "ended has used.\n\n",
+    .options = kOptions};
 
 enum Column : std::size_t {
   kId,
@@ -39,10 +40,11 @@ enum Column : std::size_t {
   kUser,
   kGroup,
   kCluster,
+  kUsageMost,
   kColumns
 };
 constexpr const char* kNames =
-    "jobid,state,exitcode,nnodes,ncpus,elapsed,totalcpu,tresusageintot,alloctres,user,gid,cluster";
+    "jobid,state,exitcode,nnodes,ncpus,elapsed,totalcpu,tresusageintot,alloctres,user,gid,cluster,tresusageinmax";
 
 // "1-02:03:04", "02:03:04", "03:04.500"
 double seconds_in(std::string_view text) {
@@ -62,11 +64,13 @@ double seconds_in(std::string_view text) {
   return days * 86'400 + sum;
 }
 
-// The memory among "cpu=4,mem=16G,node=1" or "cpu=00:00:01,mem=1234K", in KiB.
-double memory_in(std::string_view tres) {
+// The memory among "cpu=4,mem=16G,node=1" or "cpu=00:00:01,mem=1234K", in KiB. word: "mem=", or another of that kind.
+double memory_in(std::string_view tres, std::string_view word = "mem=") {
   for (const std::string& part : split(tres, ','))
-    if (part.starts_with("mem=")) {
-      const std::string_view digits = std::string_view(part).substr(4, part.find_first_not_of("0123456789.", 4) - 4);
+    if (part.starts_with(word)) {
+      const auto from = word.size();
+      const std::string_view digits =
+          std::string_view(part).substr(from, part.find_first_not_of("0123456789.", from) - from);
       const auto dot = digits.find('.');
       double value = static_cast<double>(parse_uint(digits.substr(0, dot)).value_or(0));
       if (dot != digits.npos)
@@ -77,6 +81,14 @@ double memory_in(std::string_view tres) {
         value *= 1024;
       }
     }
+  return 0;
+}
+
+// The number behind "gres/gpu=" and the like.
+double count_in(std::string_view tres, std::string_view word) {
+  for (const std::string& part : split(tres, ','))
+    if (part.starts_with(word))
+      return static_cast<double>(parse_uint(std::string_view(part).substr(word.size())).value_or(0));
   return 0;
 }
 
@@ -98,6 +110,20 @@ std::string size_text(double kib) {
 
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
+// Of a job that held GPUs: the time in which they computed, over its script and all of its steps.
+std::string gpu_report(const Rows& rows, double gpus, double elapsed) {
+  double busy = 0, memory = 0;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const auto seconds = static_cast<double>(parse_uint(rows.cell(row, kElapsed)).value_or(0));
+    busy += count_in(rows.cell(row, kUsage), "gres/gpuutil=") / 100 * std::max(1.0, seconds);
+    memory = std::max(memory, memory_in(rows.cell(row, kUsageMost), "gres/gpumem="));
+  }
+  return format(
+      "GPUs: {}\nGPU Utilized: {}\nGPU Efficiency: {:.2f}% of {} GPU-walltime\nGPU Memory Utilized: {} (most on one "
+      "GPU)\n",
+      gpus, clock_text(busy), percent(busy, elapsed * gpus), clock_text(elapsed * gpus), size_text(memory));
+}
+
 std::string report(const Rows& rows) {
   const auto job = [&rows](Column column) { return std::string(rows.cell(0, column)); };
   double memory = 0;
@@ -116,6 +142,8 @@ std::string report(const Rows& rows) {
   out += format("Memory Utilized: {}\n", size_text(memory));
   out += held > 0 ? format("Memory Efficiency: {:.2f}% of {}\n", percent(memory, held), size_text(held))
                   : std::string("Memory Efficiency: the job had no bound\n");
+  if (const double gpus = count_in(job(kAllocated), "gres/gpu="); gpus > 0)
+    out += gpu_report(rows, gpus, elapsed);
   return out;
 }
 

@@ -139,7 +139,11 @@ void node_object(SlurmJson& json, const ReadContext& context, const Node& node, 
   json.key("threads").number(node.threads_per_core);
   json.key("alloc_cpus").number(cpus.allocated).key("alloc_idle_cpus").number(cpus.idle);
   json.key("idle_cpus").number(cpus.idle).key("real_memory").number(node.memory_mb);
-  json.key("alloc_memory").number(holding.memory_mb).key("free_mem").set_number(false, 0);
+  const NodeMeasures* measures = context.live ? context.live->node(node.id) : nullptr;
+  json.key("alloc_memory").number(holding.memory_mb).key("free_mem");
+  json.set_number(measures != nullptr, measures ? measures->memory_free_mb : 0);
+  json.key("cpu_load");  // of one processor in hundredths, as Slurm has it
+  json.set_number(measures != nullptr, measures ? measures->load_percent : 0);
   json.key("temporary_disk").number(node.tmp_disk_mb).key("weight").number(node.weight);
   json.key("gres").text(node.devices.empty() ? std::string() : gres_text(node));
   json.key("gres_used").text(node.devices.empty() ? std::string() : gres_used_text(node, holding));

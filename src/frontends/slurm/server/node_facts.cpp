@@ -108,4 +108,14 @@ CpuCounts cpu_counts(const Node& node, const NodeHolding& holding) {
   return counts;
 }
 
+std::string load_text(const ReadContext& context, const Node& node) {
+  const NodeMeasures* measures = context.live ? context.live->node(node.id) : nullptr;
+  return measures ? format("{:.2f}", static_cast<double>(measures->load_percent) / 100) : "N/A";
+}
+
+std::string free_memory_text(const ReadContext& context, const Node& node) {
+  const NodeMeasures* measures = context.live ? context.live->node(node.id) : nullptr;
+  return measures ? std::to_string(measures->memory_free_mb) : "N/A";
+}
+
 }  // namespace lockstep::slurm

@@ -28,6 +28,9 @@ class PartitionsByNode {
 std::string node_tres(const Node& node);
 std::string alloc_tres(const Node& node, const NodeHolding& holding);
 
+std::string load_text(const ReadContext& context, const Node& node);         // "0.12"; "N/A": it was not measured
+std::string free_memory_text(const ReadContext& context, const Node& node);  // MiB; likewise
+
 struct CpuCounts {
   std::uint32_t allocated = 0, idle = 0, other = 0, total = 0;
 };

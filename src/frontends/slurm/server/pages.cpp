@@ -8,6 +8,7 @@
 #include "frontends/slurm/server/show.h"
 #include "frontends/slurm/server/sinfo.h"
 #include "frontends/slurm/server/squeue.h"
+#include "frontends/slurm/server/sstat.h"
 #include "frontends/slurm/server/words.h"
 #include "model/job.h"
 
@@ -57,6 +58,7 @@ std::vector<FrontRoute> routes() {
       page_row("/slurm/v1/sinfo.json", PageKind::kLive, sinfo_json_page, kSinfo),
       page_row("/slurm/v1/sacct", PageKind::kHistory, sacct_page, kSacct),
       page_row("/slurm/v1/sacct.json", PageKind::kHistory, sacct_json_page, kSacct),
+      page_row("/slurm/v1/sstat", PageKind::kLive, sstat_page, "columns,jobs,allsteps=flag"),
       page_row("/slurm/v1/steps", PageKind::kLive, steps_page, kSqueue),
       page_row("/slurm/v1/show/job", PageKind::kLive, show_job_page, kShow),
       page_row("/slurm/v1/show/step", PageKind::kLive, show_step_page, kShow),

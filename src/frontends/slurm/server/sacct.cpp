@@ -10,6 +10,7 @@
 #include "frontends/slurm/server/job_filter.h"
 #include "frontends/slurm/server/row_text.h"
 #include "frontends/slurm/server/slurm_json.h"
+#include "frontends/slurm/server/use_columns.h"
 #include "model/job.h"
 #include "views/job_names.h"
 #include "views/selectors.h"
@@ -122,44 +123,6 @@ std::string asked_tres(const Line& line) {
   return tres_text(counts, partition_of(line));
 }
 
-// "01:02.345", "03:01:02", "2-03:01:02": CPU time as Slurm shows it, with a fraction below an hour.
-std::string cpu_text(Duration cpu) {
-  const std::int64_t all = cpu.us / 1'000'000, days = all / 86'400, hours = all / 3'600 % 24, minutes = all / 60 % 60;
-  if (days > 0)
-    return format("{}-{:02}:{:02}:{:02}", days, hours, minutes, all % 60);
-  if (hours > 0)
-    return format("{:02}:{:02}:{:02}", hours, minutes, all % 60);
-  return format("{:02}:{:02}.{:03}", minutes, all % 60, cpu.us / 1'000 % 1'000);
-}
-
-std::string memory_text(std::int64_t bytes) { return format("{}K", bytes >> 10); }
-std::string disk_text(std::int64_t bytes) { return format("{:.2f}M", static_cast<double>(bytes) / (1 << 20)); }
-
-// Of a step or script that has ended on a node at least: put(text) gets what it used.
-template <class Text>
-void used(Out out, const Line& line, Text text_of_use) {
-  if (line.row.use.tasks > 0)
-    text(out, text_of_use(line.row.use));
-}
-
-// The node that a rank of the step ran on. A job's record has left by the time when its steps are old; without it the
-// only node of a list is known.
-std::string node_of_rank(const Line& line, std::uint32_t rank) {
-  if (const Step* step = line.context.tables.step(line.row.job, line.row.step);
-      step && step->attempt == line.row.attempt)
-    for (const StepPlace& place : step->places)
-      if (std::binary_search(place.ranks.begin(), place.ranks.end(), rank))
-        if (const Node* node = line.context.tables.node(place.node))
-          return node->meta.name;
-  return line.row.nodes == 1 ? line.row.node_list : std::string();
-}
-
-std::string usage_text(const WorkUse& use, std::int64_t memory, std::int64_t cpu_seconds) {
-  return format("cpu={:02}:{:02}:{:02},mem={}", cpu_seconds / 3'600, cpu_seconds / 60 % 60, cpu_seconds % 60,
-                memory_text(memory)) +
-         (use.read_bytes > 0 ? format(",fs/disk={}", use.read_bytes) : std::string());
-}
-
 std::string reason_text(const Line& line) { return line.row.reason.empty() ? "None" : line.row.reason; }
 
 void seconds_of(Out out, std::int64_t us) { number(out, us / 1'000'000); }
@@ -172,25 +135,6 @@ struct ColumnDef {
 constexpr std::array kColumns = {
     ColumnDef{"account", [](Out o, const Line& l) { text(o, l.row.account); }},
     ColumnDef{"alloctres", [](Out o, const Line& l) { text(o, alloc_tres(l)); }},
-    ColumnDef{"avecpu",
-              [](Out o, const Line& l) {
-                used(o, l, [](const WorkUse& u) {
-                  const std::int64_t each = (u.user + u.system).us / 1'000'000 / u.tasks;
-                  return format("{:02}:{:02}:{:02}", each / 3'600, each / 60 % 60, each % 60);
-                });
-              }},
-    ColumnDef{"avediskread",
-              [](Out o, const Line& l) {
-                used(o, l, [](const WorkUse& u) { return disk_text(u.read_bytes / u.tasks); });
-              }},
-    ColumnDef{"avediskwrite",
-              [](Out o, const Line& l) {
-                used(o, l, [](const WorkUse& u) { return disk_text(u.written_bytes / u.tasks); });
-              }},
-    ColumnDef{"averss",
-              [](Out o, const Line& l) {
-                used(o, l, [](const WorkUse& u) { return memory_text(u.memory_sum / u.tasks); });
-              }},
     ColumnDef{"cluster", [](Out o, const Line& l) { text(o, l.context.cluster_name); }},
     ColumnDef{"comment", [](Out o, const Line& l) { text(o, l.row.comment); }},
     ColumnDef{"cputime", [](Out o, const Line& l) { number(o, elapsed_seconds(l) * l.row.cores); }},
@@ -214,31 +158,6 @@ constexpr std::array kColumns = {
               }},
     ColumnDef{"jobname",
               [](Out o, const Line& l) { text(o, l.row.step == kBatchStep ? std::string_view("batch") : l.row.name); }},
-    ColumnDef{"maxrss",
-              [](Out o, const Line& l) { used(o, l, [](const WorkUse& u) { return memory_text(u.memory_peak); }); }},
-    ColumnDef{"maxrssnode",
-              [](Out o, const Line& l) {
-                used(o, l, [&l](const WorkUse& u) { return node_of_rank(l, u.memory_peak_rank); });
-              }},
-    ColumnDef{"maxrsstask",
-              [](Out o, const Line& l) {
-                used(o, l, [](const WorkUse& u) { return std::to_string(u.memory_peak_rank); });
-              }},
-    ColumnDef{"mincpu",
-              [](Out o, const Line& l) {
-                used(o, l, [](const WorkUse& u) {
-                  const std::int64_t least = u.least_cpu.seconds();
-                  return format("{:02}:{:02}:{:02}", least / 3'600, least / 60 % 60, least % 60);
-                });
-              }},
-    ColumnDef{"mincpunode",
-              [](Out o, const Line& l) {
-                used(o, l, [&l](const WorkUse& u) { return node_of_rank(l, u.least_cpu_rank); });
-              }},
-    ColumnDef{"mincputask",
-              [](Out o, const Line& l) {
-                used(o, l, [](const WorkUse& u) { return std::to_string(u.least_cpu_rank); });
-              }},
     ColumnDef{"ncpus", [](Out o, const Line& l) { number(o, l.row.cores); }},
     ColumnDef{"nnodes", [](Out o, const Line& l) { number(o, l.row.nodes); }},
     ColumnDef{"nodelist",
@@ -266,41 +185,44 @@ constexpr std::array kColumns = {
     ColumnDef{"submit", [](Out o, const Line& l) { seconds_of(o, l.row.submitted_us); }},
     ColumnDef{"submitline", [](Out o, const Line& l) { text(o, l.row.command); }},
     ColumnDef{"suspended", [](Out o, const Line& l) { number(o, suspended_seconds(l)); }},
-    ColumnDef{"systemcpu",
-              [](Out o, const Line& l) { used(o, l, [](const WorkUse& u) { return cpu_text(u.system); }); }},
     ColumnDef{"timelimit",
               [](Out o, const Line& l) {
                 if (!l.is_step())
                   number(o, l.row.limit_s == 0 ? kPartitionLimit : l.row.limit_s);
               }},
     ColumnDef{"totalcpu", [](Out o, const Line& l) { text(o, cpu_text(micros(l.row.cpu_us))); }},
-    ColumnDef{"tresusageinave",
-              [](Out o, const Line& l) {
-                used(o, l, [](const WorkUse& u) {
-                  return usage_text(u, u.memory_sum / u.tasks, (u.user + u.system).seconds() / u.tasks);
-                });
-              }},
-    ColumnDef{"tresusageinmax",
-              [](Out o, const Line& l) {
-                used(o, l, [](const WorkUse& u) {
-                  return usage_text(u, u.memory_peak, (u.user + u.system).seconds() / u.tasks);
-                });
-              }},
-    ColumnDef{"tresusageintot",
-              [](Out o, const Line& l) {
-                used(o, l, [](const WorkUse& u) {
-                  return usage_text(u, u.memory_sum, (u.user + u.system).seconds());
-                });
-              }},
     ColumnDef{"uid", [](Out o, const Line& l) { l.is_step() ? void() : number(o, l.row.uid); }},
     ColumnDef{"user", [](Out o, const Line& l) { l.is_step() ? void() : text(o, l.row.user); }},
-    ColumnDef{"usercpu",
-              [](Out o, const Line& l) { used(o, l, [](const WorkUse& u) { return cpu_text(u.user); }); }},
     ColumnDef{"wckey", [](Out o, const Line& l) { l.is_step() ? void() : text(o, l.row.wckey); }},
     ColumnDef{"workdir", [](Out o, const Line& l) { l.is_step() ? void() : text(o, l.row.work_dir); }},
 };
 static_assert(std::is_sorted(kColumns.begin(), kColumns.end(),
                              [](const ColumnDef& a, const ColumnDef& b) { return a.name < b.name; }));
+
+// One of the row itself, or one of what it has used.
+struct AskedColumn {
+  Column write = nullptr;
+  const UseColumn* use = nullptr;
+
+  void operator()(Out out, const Line& line) const {
+    const JobRow& row = line.row;
+    if (write)
+      write(out, line);
+    else if (row.use.tasks > 0)  // of a step or script that has ended on a node at least
+      text(out, use->text({line.context.tables, row.use, row.job, row.step, row.attempt, elapsed_seconds(line),
+                           row.nodes == 1 ? std::string_view(row.node_list) : std::string_view()}));
+  }
+};
+
+Result<AskedColumn> find_column(const std::string& name) {
+  if (const UseColumn* const use = use_column(name))
+    return AskedColumn{nullptr, use};
+  const auto it = std::lower_bound(kColumns.begin(), kColumns.end(), name,
+                                   [](const ColumnDef& def, const std::string& wanted) { return def.name < wanted; });
+  if (it == kColumns.end() || it->name != name)
+    return invalid("no such column: " + name);
+  return AskedColumn{it->write, nullptr};
+}
 
 struct Ask {
   HistoryQuery query;
@@ -413,14 +335,12 @@ PageReply sacct_page(const ReadContext& context, const PageRequest& request) {
   const auto names = columns_of(request);
   if (!names)
     return refusal(400, names.error().message);
-  std::vector<Column> columns;
+  std::vector<AskedColumn> columns;
   for (const std::string& name : *names) {
-    const auto it =
-        std::lower_bound(kColumns.begin(), kColumns.end(), name,
-                         [](const ColumnDef& def, const std::string& wanted_) { return def.name < wanted_; });
-    if (it == kColumns.end() || it->name != name)
-      return refusal(400, "no such column: " + name);
-    columns.push_back(it->write);
+    const auto column = find_column(name);
+    if (!column)
+      return refusal(400, column.error().message);
+    columns.push_back(*column);
   }
   if (columns.empty())
     return refusal(400, "columns are missing");
@@ -433,7 +353,7 @@ PageReply sacct_page(const ReadContext& context, const PageRequest& request) {
     constexpr std::size_t kAtOnce = 256;
     for (std::size_t n = 0; n < kAtOnce && at < rows->size(); ++n, ++at) {
       const Line line{context, (*rows)[at]};
-      for (const Column column : columns) {
+      for (const AskedColumn& column : columns) {
         column(body, line);
         body += '\t';
       }

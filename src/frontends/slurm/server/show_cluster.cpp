@@ -39,7 +39,10 @@ void node_record(ShowText& out, const ReadContext& context, const Node& node, co
   out.pair("NodeName", node.meta.name).pair("Arch", "x86_64");
   out.pair("CoresPerSocket", node.cores / std::max(1u, node.sockets));
   out.next_line();
-  out.pair("CPUAlloc", cpus.allocated).pair("CPUEfctv", node.cores).pair("CPUTot", node.cores).pair("CPULoad", "N/A");
+  out.pair("CPUAlloc", cpus.allocated)
+      .pair("CPUEfctv", node.cores)
+      .pair("CPUTot", node.cores)
+      .pair("CPULoad", load_text(context, node));
   out.next_line();
   out.text_or_null("AvailableFeatures", features);
   out.next_line();
@@ -54,7 +57,9 @@ void node_record(ShowText& out, const ReadContext& context, const Node& node, co
   out.pair("NodeAddr", node.address).pair("NodeHostName", node.hostname.empty() ? node.meta.name : node.hostname);
   out.pair("Version", node.version);
   out.next_line();
-  out.pair("RealMemory", node.memory_mb).pair("AllocMem", holding.memory_mb).pair("FreeMem", "N/A");
+  out.pair("RealMemory", node.memory_mb)
+      .pair("AllocMem", holding.memory_mb)
+      .pair("FreeMem", free_memory_text(context, node));
   out.pair("Sockets", node.sockets).pair("Boards", 1);
   out.next_line();
   out.pair("State", slurm_node_state_flags(node, holding)).pair("ThreadsPerCore", node.threads_per_core);

@@ -130,7 +130,10 @@ constexpr std::array kColumns = {
     ColumnDef{"cores", Role::kSize, nullptr,
               [](const Node& n) { return static_cast<std::int64_t>(n.cores / std::max(1u, n.sockets)); }},
     ColumnDef{"cpus", Role::kSize, nullptr, [](const Node& n) { return static_cast<std::int64_t>(n.cores); }},
-    ColumnDef{"cpusload", Role::kNode, [](Out o, const Group&) { text(o, "N/A"); }},
+    ColumnDef{"cpusload", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [&](const Node& n, const NodeHolding&) { return load_text(*g.context, n); });
+              }},
     ColumnDef{"cpusstate", Role::kSum,
               [](Out o, const Group& g) {
                 const CpuCounts c = sum_cpus(g);
@@ -147,7 +150,10 @@ constexpr std::array kColumns = {
                   return n.features.empty() ? std::string("(null)") : join(n.features, ",");
                 });
               }},
-    ColumnDef{"freemem", Role::kNode, [](Out o, const Group&) { text(o, "N/A"); }},
+    ColumnDef{"freemem", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [&](const Node& n, const NodeHolding&) { return free_memory_text(*g.context, n); });
+              }},
     ColumnDef{"gres", Role::kNode,
               [](Out o, const Group& g) {
                 of_node(o, g, [](const Node& n, const NodeHolding&) { return gres_text(n); });

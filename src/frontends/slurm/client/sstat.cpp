@@ -1,0 +1,131 @@
+// sstat: what running steps have used up to now.
+#include <time.h>
+
+#include "base/text.h"
+#include "frontends/slurm/client/command_options.h"
+#include "frontends/slurm/client/query_call.h"
+#include "frontends/slurm/client/sacct_fields.h"
+#include "frontends/slurm/client/say.h"
+
+namespace lockstep::slurm {
+
+namespace {
+
+constexpr std::string_view kDefault =
+    "jobid,maxrss,maxrssnode,maxrsstask,averss,mincpu,mincpunode,mincputask,avecpu,ntasks,avediskread,avediskwrite,"
+    "tresusageinave,tresusageinmax,tresusageintot";
+
+constexpr SacctField kFields[] = {
+    {"AveCPU", 10, "avecpu"},
+    {"AveDiskRead", 14, "avediskread"},
+    {"AveDiskWrite", 14, "avediskwrite"},
+    {"AveRSS", 10, "averss", SacctKind::kMemory},
+    {"JobID", -12, "jobid"},
+    {"MaxRSS", 10, "maxrss", SacctKind::kMemory},
+    {"MaxRSSNode", 10, "maxrssnode"},
+    {"MaxRSSTask", 10, "maxrsstask"},
+    {"MinCPU", 10, "mincpu"},
+    {"MinCPUNode", 10, "mincpunode"},
+    {"MinCPUTask", 10, "mincputask"},
+    {"Nodelist", 20, "nodelist"},
+    {"NTasks", 8, "ntasks"},
+    {"SystemCPU", 10, "systemcpu"},
+    {"TRESUsageInAve", 14, "tresusageinave"},
+    {"TRESUsageInMax", 14, "tresusageinmax"},
+    {"TRESUsageInTot", 14, "tresusageintot"},
+    {"TRESUsageOutAve", 15, "tresusageoutave"},
+    {"TRESUsageOutTot", 15, "tresusageouttot"},
+    {"UserCPU", 10, "usercpu"},
+};
+
+struct Wish {
+  std::map<std::string, std::string> filters;
+  std::string format;
+  SacctLook look;
+  bool names_of_fields = false;
+};
+
+Result<void> add_stat_jobs(Wish& wish, const std::string& list) {
+  std::string& jobs = wish.filters["jobs"];
+  jobs += (jobs.empty() ? "" : ",") + list;
+  return {};
+}
+
+// clang-format off
+constexpr CommandOption<Wish> kOptions[] = {
+  // letter, names, takes, value, help, what it sets
+  {'a', "allsteps", Takes::kNothing, "", "a job's script and all of its steps that run", Filter{"allsteps"}},
+  {'e', "helpformat", Takes::kNothing, "", "the names of all fields", &Wish::names_of_fields},
+  {'j', "jobs", Takes::kValue, "LIST", "these: 12, 12_3, 12.0, 12.batch", add_stat_jobs},
+  {'n', "noheader", Takes::kNothing, "", "no header line", look_without_header<Wish>},
+  {0, "noconvert", Takes::kNothing, "", "amounts in the units they come in, as always here", Nothing{}},
+  {'o', "format fields", Takes::kValue, "LIST", "JobID,MaxRSS%20,...", &Wish::format},
+  {'p', "parsable", Takes::kNothing, "", "columns between '|', one more at the end", look_parsable<Wish>},
+  {'P', "parsable2", Takes::kNothing, "", "columns between '|'", look_parsable2<Wish>},
+  {'V', "version", Takes::kNothing, "", "version", Shows::kVersion},
+  {'h', "help", Takes::kNothing, "", "", Shows::kHelp},
+  {0, "usage", Takes::kNothing, "", "", Shows::kUsage},
+  {'i', "pidformat", Takes::kNothing, "", "",
+   Refusal{"which processes a step has only its node knows: lockstep shell JOBID, then ps"}},
+  {'v', "verbose", Takes::kNothing, "", "", Nothing{}},
+};
+// clang-format on
+
+constexpr CommandSyntax<Wish> kSyntax = {
+    .head =
+        "Usage: sstat [OPTIONS] -j JOB[.STEP]...\n\nWhat running steps have used up to now; a job means its lowest "
+        "step that runs.\nNodes measure every 30 seconds, and soon after a start.\n\n",
+    .usage = "Usage: sstat [options] -j <job(.stepid)>\n\tUse --help for help\n",
+    .options = kOptions};
+
+int print_names_of_stat_fields() {
+  std::string out;
+  int in_line = 0;
+  for (const SacctField& field : kFields) out += format("{:<19}{}", field.name, ++in_line % 4 == 0 ? "\n" : " ");
+  say(out + "\n");
+  return 0;
+}
+
+// Whatever was named and has nothing that runs is said; the rest is shown.
+Result<void> list_parts(Query& query, const Wish& wish, const Voice& voice) {
+  const std::vector<SacctColumn> columns =
+      TRY(parse_sacct_format(wish.format.empty() ? kDefault : std::string_view(wish.format), kFields));
+  std::map<std::string, std::string> parameters = wish.filters;
+  const SacctAsk ask = sacct_ask(columns);
+  parameters["columns"] = join(ask.names, ",");
+  const Rows rows(TRY(query.get("/slurm/v1/sstat", parameters)), ask.names.size());
+  say(write_sacct(columns, rows, wish.look, ask.cell_of));
+  if (rows.size() > 0)
+    return {};
+  const std::string& jobs = wish.filters.at("jobs");
+  const bool names_steps = jobs.find('.') != std::string::npos;
+  voice.error(format("no steps running for job {}{}", jobs,
+                     names_steps || wish.filters.contains("allsteps") ? "" : ": -a shows its script, too"));
+  return Error{Errc::kNotFound, {}, {}};
+}
+
+}  // namespace
+
+int sstat_main(const ClientContext& context, int argc, char** argv) {
+  const Voice voice("sstat");
+  Wish wish;
+  wish.format = variable_or("SSTAT_FORMAT");
+  wish.look.now = time(nullptr);
+  const CommandWords line = read_options(kSyntax, argc, argv, voice, wish);
+  if (line.exit_code)
+    return *line.exit_code;
+  if (wish.names_of_fields)
+    return print_names_of_stat_fields();
+  for (const std::string& word : line.words) (void)add_stat_jobs(wish, word);
+  if (!wish.filters.contains("jobs")) {
+    voice.error("no job is named: -j JOB, or -j JOB.STEP");
+    return 1;
+  }
+  Query query(context);
+  const auto listed = list_parts(query, wish, voice);
+  if (!listed && !listed.error().message.empty())
+    voice.error(listed.error().message);
+  return listed ? 0 : 1;
+}
+
+}  // namespace lockstep::slurm
