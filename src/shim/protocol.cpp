@@ -43,6 +43,8 @@ enum class Tag : std::uint16_t {
   kTaskProlog = 29,
   kTaskEpilog = 30,
   kContainer = 64,
+  kNote = 65,
+  kMemoryBind = 66,
 };
 
 void put(std::string& out, std::uint64_t value, int bytes) {
@@ -201,7 +203,11 @@ void apply_container(Start& start, const Value& value) {
 }
 
 // Tags of parts that stand for themselves, by number.
-constexpr LaunchField kPartFields[] = {{Tag::kContainer, apply_container}};
+constexpr LaunchField kPartFields[] = {
+    {Tag::kContainer, apply_container},
+    {Tag::kNote, [](Start& s, const Value& v) { s.note = v.text; }},
+    {Tag::kMemoryBind, [](Start& s, const Value& v) { s.launch.memory_bind = v.text; }},
+};
 
 // A tag of a later version asks for what this shim cannot do. Its agent knows which shim it started.
 void apply_field(ShimStart& start, std::uint16_t tag, std::string_view text) {
@@ -293,6 +299,10 @@ std::string encode_launch_record(const ShimStart& start) {
   for (const auto& program : process.task_epilogs) field(out, Tag::kTaskEpilog, program);
   if (process.container != Container{})
     field(out, Tag::kContainer, encode_container(process.container));
+  if (!start.note.empty())
+    field(out, Tag::kNote, start.note);
+  if (!step.memory_bind.empty())
+    field(out, Tag::kMemoryBind, step.memory_bind);
   if (step.pmi != Pmi::kNone)
     put_world_fields(out, step);
   return record(ShimRecord::kLaunch, out);

@@ -15,6 +15,7 @@
 #include "base/log_line.h"
 #include "container_sweep.h"
 #include "first_look.h"
+#include "gpu_parts.h"
 #include "node_health.h"
 #include "node_hooks.h"
 #include "ports/clock.h"
@@ -48,6 +49,7 @@ class NodeAgent {
   void unlink(const std::string& why);
   void reconnect(const std::string& why);
   void heard(ToAgent message);
+  void launch(const LaunchAttempt& launch);
   void watch_link();
   void look_at_devices();
   void look_at_containers();
@@ -76,6 +78,7 @@ class NodeAgent {
   std::unique_ptr<DeviceSource> devices_;
   JournalFile journal_;
   std::unique_ptr<Shims> shims_;
+  GpuParts parts_;
   HookRunner hooks_;
   NodeHealth health_;
   Splices splices_;
