@@ -31,6 +31,7 @@ struct HeldAttempt {
   std::int64_t memory_mb = 0;               // 0 = no bound
   std::string cores;                        // "0-3,8"; "" = no bound
   std::optional<DeviceSet> devices;         // nothing: not known, since an older agent noted the attempt
+  std::vector<DevicePart> parts;            // of devices that it shares with others
   bool started = false;                     // AttemptStarted was reported
   bool stopping = false;                    // starts nothing any more
   bool fenced = false;                      // stopped by our own fence

@@ -125,6 +125,13 @@ struct Encoder {
     for (const std::string& variable : f.env) line += " " + as_word(variable);
     return line;
   }
+  std::string operator()(const PartsOf& f) const {
+    std::string line = format("parts {} {}", f.job.value, f.attempt);
+    for (const DevicePart& part : f.parts)
+      line += format(" {} {} {} {} {}", part.device, part.milli, part.memory_mb, part.slice,
+                     part.mig.empty() ? "-" : as_word(part.mig));
+    return line;
+  }
   std::string operator()(const HookBegun& f) const { return format("hook-begun {} {}", text_of(f.key), f.at.us); }
   std::string operator()(const HookEnded& f) const {
     return format("hook-ended {} {}", text_of(f.key), f.passed ? 1 : 0);
@@ -226,6 +233,24 @@ std::optional<JournalFact> read_hooks(Words& in) {
   }
   return f;
 }
+std::optional<JournalFact> read_parts(Words& in) {
+  PartsOf f;
+  f.job = in.job();
+  f.attempt = in.number<AttemptNo>();
+  while (in.ok() && !in.at_end()) {
+    DevicePart part;
+    part.device = in.number<std::uint16_t>();
+    part.milli = in.number<std::uint16_t>();
+    part.memory_mb = in.number<std::int64_t>();
+    part.slice = in.number<std::uint16_t>();
+    const auto mig = text_of_word(in.word());
+    if (!mig || part.device >= DeviceSet::kCapacity)
+      return std::nullopt;
+    part.mig = *mig == "-" ? "" : *mig;
+    f.parts.push_back(std::move(part));
+  }
+  return f;
+}
 std::optional<JournalFact> read_hook_begun(Words& in) {
   const WorkId key = in.work();
   const HookBegun f{key, {in.number<std::int64_t>()}};
@@ -256,6 +281,7 @@ constexpr FactKind kFactKinds[] = {
     {"hooks", read_hooks},
     {"hook-begun", read_hook_begun},
     {"hook-ended", read_hook_ended},
+    {"parts", read_parts},
 };
 
 std::optional<JournalFact> decode_report(std::string_view json) {

@@ -70,6 +70,11 @@ struct HooksOf {  // programs of the site run around this attempt
   AttemptNo attempt = 0;
   std::vector<std::string> env;  // what they are told
 };
+struct PartsOf {  // what this attempt has of devices that it shares with others
+  JobId job;
+  AttemptNo attempt = 0;
+  std::vector<DevicePart> parts;
+};
 struct HookBegun {  // its start was ordered
   WorkId key;
   Instant at;
@@ -79,7 +84,7 @@ struct HookEnded {
   bool passed = false;
 };
 using JournalFact = std::variant<SeenAttempt, SeenShim, Stopping, GoneAttempt, GoneSteps, GoneTask, Report,
-                                 Acknowledged, Renewed, NextReport, Pausing, HighestJob, HooksOf, HookBegun, HookEnded>;
+                                 Acknowledged, Renewed, NextReport, Pausing, HighestJob, HooksOf, HookBegun, HookEnded, PartsOf>;
 
 // The highest job that lines of an older boot tell of.
 JobId highest_job(const std::vector<std::string>& lines);

@@ -203,6 +203,10 @@ struct AgentLogic::Inner {
       it->second.hook_env = f.env;
     }
   }
+  void know(const PartsOf& f) {
+    if (const auto it = held.find({f.job, f.attempt}); it != held.end())
+      it->second.parts = f.parts;
+  }
   void know(const HookBegun& f) {
     if (const auto it = held.find(attempt_of(f.key)); it != held.end())
       hook_in(it->second, f.key) = {HookPhase::kRunning, f.at};
@@ -542,6 +546,8 @@ struct AgentLogic::Inner {
       return report_stopped(id, Never::kRefused);  // of a controller that has forgotten it: it would wait for ever
     note(SeenAttempt{m.job, m.attempt, m.process.uid, m.fence_after, m.kill_wait, m.has_script, renewed, m.memory_mb,
                      text_of(m.cores), m.devices});
+    if (!m.parts.empty())
+      note(PartsOf{m.job, m.attempt, m.parts});
     const std::string why = m.has_script || !no_starts.empty() ? no_room(held.at(id), false) : "";
     if (!why.empty())
       return failed({m.job, m.attempt, ScriptPart{}}, held.at(id), HeldWork{{0}}, why);
@@ -555,6 +561,17 @@ struct AgentLogic::Inner {
       start_script(m);
     else
       report(m.job, m.attempt, AttemptStarted{});
+  }
+
+  void cannot_start(const LaunchAttempt& m, const std::string& why) {
+    const AttemptId id{m.job, m.attempt};
+    if (held.contains(id) || gone.contains(id))
+      return hear(m);
+    note(SeenAttempt{m.job, m.attempt, m.process.uid, m.fence_after, m.kill_wait, m.has_script, renewed, m.memory_mb,
+                     text_of(m.cores), m.devices});
+    report(m.job, m.attempt, LaunchFailed{why, true});
+    finish_if_empty(id);
+    CHECK(held.at(id).stopped);
   }
 
   void start_script(const LaunchAttempt& m) {
@@ -963,6 +980,12 @@ void AgentLogic::receive(const ToAgent& message, Instant boot_now) {
   inner_->check_invariants();
 }
 
+void AgentLogic::cannot_start(const LaunchAttempt& launch, const std::string& why, Instant boot_now) {
+  inner_->now = boot_now;
+  inner_->cannot_start(launch, why);
+  inner_->check_invariants();
+}
+
 void AgentLogic::shim_event(const ShimEvent& event, Instant boot_now) {
   Inner& in = *inner_;
   in.now = boot_now;
@@ -1046,6 +1069,8 @@ std::vector<std::string> AgentLogic::journal_snapshot() const {
   for (const auto& [id, attempt] : in.held) {
     add(SeenAttempt{id.first, id.second, attempt.uid, attempt.fence_after, attempt.kill_wait, attempt.has_script,
                     in.renewed, attempt.memory_mb, attempt.cores, attempt.devices});
+    if (!attempt.parts.empty())
+      add(PartsOf{id.first, id.second, attempt.parts});
     if (attempt.has_hooks)
       add(HooksOf{id.first, id.second, attempt.hook_env});
     for (const StepNo hook : {kPrologStep, kEpilogStep}) {
@@ -1093,6 +1118,14 @@ std::set<std::pair<JobId, AttemptNo>> AgentLogic::attempts() const {
   for (const auto& [id, attempt] : inner_->held)
     if (!attempt.stopped)
       out.insert(id);
+  return out;
+}
+
+std::vector<PartsHeld> AgentLogic::parts() const {
+  std::vector<PartsHeld> out;
+  for (const auto& [id, attempt] : inner_->held)
+    if (!attempt.stopped && (!attempt.parts.empty() || !attempt.devices))
+      out.push_back({id.first, id.second, attempt.devices.has_value(), attempt.parts});
   return out;
 }
 

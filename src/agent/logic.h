@@ -41,6 +41,14 @@ struct FoundWork {
   bool lost = false;      // nobody could speak to its shim any more: it has been ended
 };
 
+// An attempt from its launch to its last words, with what it has of devices that it shares with others.
+struct PartsHeld {
+  JobId job;
+  AttemptNo attempt = 0;
+  bool known = true;  // false: nothing tells what it has, since its journal was lost
+  std::vector<DevicePart> parts;
+};
+
 class AgentLogic {
  public:
   // facts.boot_id tells boots apart. journal: lines of this boot, oldest first; survivors: from Shims::recover(). The
@@ -53,6 +61,8 @@ class AgentLogic {
   void connected(Instant boot_now);
   void disconnected(Instant boot_now);
   void receive(const ToAgent& message, Instant boot_now);
+  // In receive()'s place: this node cannot give the attempt what it was granted, and is at fault.
+  void cannot_start(const LaunchAttempt& launch, const std::string& why, Instant boot_now);
   void shim_event(const ShimEvent& event, Instant boot_now);
   void tick(Instant boot_now);
   Instant next_timer() const;
@@ -85,6 +95,7 @@ class AgentLogic {
   Instant renewed() const;
   std::set<std::uint64_t> jobs() const;                    // of which something is here
   std::set<std::pair<JobId, AttemptNo>> attempts() const;  // of which something is here, or still to come or to end
+  std::vector<PartsHeld> parts() const;  // of attempts that have some, or of which that is not known
   // For the local broker: whose attempts run here.
   bool runs_for(std::uint32_t uid) const;
   std::vector<JobId> jobs_of(std::uint32_t uid) const;  // with any attempt here, also one that only waits for steps

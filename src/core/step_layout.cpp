@@ -28,8 +28,35 @@ struct Spot {
   std::uint32_t tasks = 0;
 };
 
+// Parts of devices are not divided among steps: each has all of its job's. What it says of them is how many its tasks
+// need.
+bool asks_for_whole(const std::vector<DeviceAsk>& asks) {
+  return std::any_of(asks.begin(), asks.end(), [](const DeviceAsk& ask) { return ask.whole(); });
+}
+
 bool asks_for_devices(const StepSpec& spec) {
-  return !spec.devices_per_node.empty() || !spec.devices_per_task.empty() || spec.devices_total > 0;
+  return asks_for_whole(spec.devices_per_node) || asks_for_whole(spec.devices_per_task) || spec.devices_total > 0;
+}
+
+bool is_of(const DevicePart& part, const DeviceAsk& ask, const Node& node) {
+  const bool same_type = ask.type.empty() || (part.device < node.devices.size() && node.devices[part.device].type == ask.type);
+  return same_type && part.mig == ask.mig && (!ask.mig.empty() || part.milli >= ask.milli);
+}
+
+// How many tasks there are parts for.
+std::uint32_t tasks_of_parts(const Grant& grant, const Node& node, const StepSpec& spec) {
+  std::uint32_t tasks = kTasksPerNodeMax;
+  const auto parts_of = [&](const DeviceAsk& ask) {
+    return static_cast<std::uint32_t>(std::count_if(grant.parts.begin(), grant.parts.end(),
+                                                    [&](const DevicePart& part) { return is_of(part, ask, node); }));
+  };
+  for (const DeviceAsk& ask : spec.devices_per_task)
+    if (!ask.whole() && ask.count > 0)
+      tasks = std::min(tasks, parts_of(ask) / ask.count);
+  for (const DeviceAsk& ask : spec.devices_per_node)
+    if (!ask.whole() && parts_of(ask) < ask.count)
+      tasks = 0;
+  return tasks;
 }
 
 std::uint32_t cores_per_task(const Job& job, const StepSpec& spec) {
@@ -48,10 +75,10 @@ DeviceAsk part_of_total(const StepSpec& spec, std::uint32_t count) {
 std::vector<DeviceAsk> asks_on(const StepSpec& spec, std::uint32_t tasks) {
   std::vector<DeviceAsk> asks;
   for (const DeviceAsk& ask : spec.devices_per_node)
-    if (ask.count > 0)
+    if (ask.count > 0 && ask.whole())
       asks.push_back(ask);
   for (const DeviceAsk& ask : spec.devices_per_task)
-    if (ask.count > 0)
+    if (ask.count > 0 && ask.whole())
       asks.push_back({ask.kind, ask.type, ask.count * tasks});
   std::stable_sort(asks.begin(), asks.end(),
                    [](const DeviceAsk& a, const DeviceAsk& b) { return !a.type.empty() && b.type.empty(); });
@@ -63,13 +90,13 @@ std::uint32_t capacity_of(const Spot& spot, const Job& job, const StepSpec& spec
   // The job may have been granted fewer cores than tasks (overcommit): what was planned there always fits.
   if (!spec.exact && spot.cores == spot.grant->cores)
     tasks = std::max(tasks, spot.grant->tasks);
-  tasks = std::min(tasks, kTasksPerNodeMax);
+  tasks = std::min(tasks, tasks_of_parts(*spot.grant, *spot.node, spec));
   if (spec.tasks_per_node > 0)
     tasks = std::min(tasks, spec.tasks_per_node);
-  if (!spec.devices_per_task.empty())
+  if (asks_for_whole(spec.devices_per_task))
     while (tasks > 0 && !choose_devices(*spot.node, spot.devices, asks_on(spec, std::min(tasks, 64u))))
       tasks = std::min(tasks, 64u) - 1;
-  else if (!spec.devices_per_node.empty() && !choose_devices(*spot.node, spot.devices, asks_on(spec, 1)))
+  else if (asks_for_whole(spec.devices_per_node) && !choose_devices(*spot.node, spot.devices, asks_on(spec, 1)))
     tasks = 0;
   return tasks;
 }
@@ -369,7 +396,7 @@ bool has_type(const Tables& tables, const Job& job, const StepSpec& spec, const 
     const Node* node = tables.node(grant.node);
     bool found = false;
     if (node && grant.group == spec.group)
-      grant.devices.for_each([&](std::uint32_t i) {
+      grant.visible().for_each([&](std::uint32_t i) {
         found |= i < node->devices.size() && node->devices[i].kind == ask.kind && node->devices[i].type == ask.type;
       });
     return found;

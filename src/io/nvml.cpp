@@ -1,31 +1,31 @@
 #include "io/nvml.h"
 
-#include <stdio.h>
-
 #include <algorithm>
 #include <map>
 #include <numeric>
 
 #include "base/text.h"
 #include "io/gpus/nvml_library.h"
+#include "io/memory_nodes.h"
 
 namespace lockstep {
 
 namespace {
 
-int numa_of(const std::string& bus_id) {
-  // The kernel writes four digits of domain where NVML writes eight.
-  std::string path = lower(bus_id);
-  if (path.size() > 12)
-    path = path.substr(path.size() - 12);
-  FILE* file = fopen(format("/sys/bus/pci/devices/{}/numa_node", path).c_str(), "re");
-  if (!file)
+// By NVML where the kernel does not show the device, as in a container.
+std::int32_t numa_of(const NvmlLibrary& nvml, nvmlDevice_t handle, const std::string& bus_id) {
+  if (const std::int32_t node = memory_node_of(bus_id); node >= 0)
+    return node;
+  constexpr unsigned int kWords = 2;
+  constexpr unsigned int kNearest = 0;  // NVML_AFFINITY_SCOPE_NODE
+  unsigned long words[kWords] = {};
+  if (nvml.nvmlDeviceGetMemoryAffinity(handle, kWords, words, kNearest) != NVML_SUCCESS_)
     return -1;
-  int node = -1;
-  if (fscanf(file, "%d", &node) != 1)
-    node = -1;
-  fclose(file);
-  return node;
+  std::int32_t found = -1;
+  for (std::int32_t node = 0; node < static_cast<std::int32_t>(kWords * 64); ++node)
+    if (words[node / 64] >> (node % 64) & 1)
+      found = found < 0 ? node : -2;
+  return found < 0 ? -1 : found;
 }
 
 class NvmlDevices : public DeviceSource {
@@ -86,7 +86,7 @@ class NvmlDevices : public DeviceSource {
     nvmlPciInfo_t pci{};
     if (nvml.nvmlDeviceGetPciInfo_v3(handle, &pci) == NVML_SUCCESS_) {
       device.bus_id = pci.busId;
-      device.numa = numa_of(device.bus_id);
+      device.numa = numa_of(nvml, handle, device.bus_id);
     }
     unsigned long long errors = 0;
     if (nvml.nvmlDeviceGetTotalEccErrors(handle, NVML_MEMORY_ERROR_TYPE_UNCORRECTED_, NVML_VOLATILE_ECC_, &errors) ==

@@ -221,8 +221,10 @@ Result<void> RealShims::isolate(ShimStart& start) {
   for (const ShimDevice& gpu : start.gpus)
     if (!gpu.given)
       if (const auto number = device_number(format("/dev/nvidia{}", gpu.minor)); number.ok())
-        limits.denied_devices.push_back(*number);
-  if (!limits.denied_devices.empty()) {
+        limits.devices.denied.push_back(*number);
+  if (const auto major = device_major("nvidia-caps"); start.capabilities && major.ok())
+    limits.devices.families.push_back({*major, *start.capabilities});
+  if (!limits.devices.denied.empty()) {
     renumber_gpus(start.launch.process.env, start.gpus);
     for (auto& env : start.launch.env_by_rank) renumber_gpus(env, start.gpus);
   }

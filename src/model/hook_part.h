@@ -1,5 +1,6 @@
 // Hooks: programs of the site that run on a node around a job. A shim owns their processes, as it does those of a step,
-// so they have a place among the steps of their attempt, below all that a job can name.
+// so they have a place among the steps of their attempt, below all that a job can name. So has the daemon by which the
+// processes of a job use their share of a GPU.
 #pragma once
 
 #include "model/work_id.h"
@@ -8,6 +9,13 @@ namespace lockstep {
 
 inline constexpr StepNo kPrologStep = -20;  // before anything of the attempt starts on the node
 inline constexpr StepNo kEpilogStep = -21;  // when everything of it has ended there
+
+inline constexpr StepNo kMpsStep = -22;     // NVIDIA's control daemon of the job's shares on the node
+
+inline bool is_mps_daemon(const WorkId& work) {
+  const StepPart* step = step_of(work);
+  return step && step->step == kMpsStep;
+}
 
 inline bool is_hook(const WorkId& work) {
   const StepPart* step = step_of(work);

@@ -10,7 +10,12 @@ namespace {
 struct PartText {
   std::string operator()(ScriptPart) const { return "batch"; }
   std::string operator()(StepPart part) const {
-    return part.step == kPrologStep ? "prolog" : part.step == kEpilogStep ? "epilog" : format("{}", part.step);
+    switch (part.step) {
+      case kPrologStep: return "prolog";
+      case kEpilogStep: return "epilog";
+      case kMpsStep: return "mps";
+      default: return format("{}", part.step);
+    }
   }
   std::string operator()(TaskPart part) const {
     return format("task-{}.{}.{}", part.group, part.index, part.incarnation);
@@ -39,6 +44,8 @@ std::optional<WorkPart> parse_part(const std::vector<std::string>& words) {
     return StepPart{kPrologStep};
   if (words[0] == "epilog")
     return StepPart{kEpilogStep};
+  if (words[0] == "mps")
+    return StepPart{kMpsStep};
   const auto step = parse_uint(words[0]);
   return step && *step <= INT32_MAX ? std::optional<WorkPart>(StepPart{static_cast<StepNo>(*step)}) : std::nullopt;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,10 @@ struct ShimStart {
   std::int64_t memory_mb = 0;       // of the job on this node; 0 = no bound
   std::string cores;                // of the job on this node: "0-3,8"; "" = no bound
   std::vector<ShimDevice> gpus;     // all of the node's
+  // On a node with MIG slices: minors of the capabilities that the job has (/dev/nvidia-caps/nvidia-cap<minor>), and no
+  // others.
+  std::optional<std::vector<std::uint32_t>> capabilities;
+  std::string note;  // a line that the first task finds in its error output
   // Filled by those who make control groups: each task writes "0" to these files before it is its user's; where the
   // kernel counts what it killed for want of memory, and where all of the part can be stood still.
   std::vector<std::string> enter;

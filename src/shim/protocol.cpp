@@ -47,6 +47,8 @@ enum class Tag : std::uint16_t {
   kSandbox = 65,
   kHostName = 66,
   kRange = 67,
+  kNote = 68,
+  kMemoryBind = 69,
 };
 
 void put(std::string& out, std::uint64_t value, int bytes) {
@@ -217,6 +219,8 @@ constexpr LaunchField kPartFields[] = {
     {Tag::kSandbox, apply_sandbox},
     {Tag::kHostName, [](Start& s, const Value& v) { s.place.host_name = v.text; }},
     {Tag::kRange, [](Start& s, const Value& v) { s.place.range = v.text; }},
+    {Tag::kNote, [](Start& s, const Value& v) { s.note = v.text; }},
+    {Tag::kMemoryBind, [](Start& s, const Value& v) { s.launch.memory_bind = v.text; }},
 };
 
 // A tag of a later version asks for what this shim cannot do. Its agent knows which shim it started.
@@ -314,6 +318,10 @@ std::string encode_launch_record(const ShimStart& start) {
     field(out, Tag::kHostName, start.place.host_name);
     field(out, Tag::kRange, start.place.range);
   }
+  if (!start.note.empty())
+    field(out, Tag::kNote, start.note);
+  if (!step.memory_bind.empty())
+    field(out, Tag::kMemoryBind, step.memory_bind);
   if (step.pmi != Pmi::kNone)
     put_world_fields(out, step);
   return record(ShimRecord::kLaunch, out);

@@ -160,6 +160,9 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   plan.outside = place.outside;
   if (!step.cores_by_rank.empty())
     plan.cores = step.cores_by_rank[local_];
+  if (local_ == 0)
+    plan.note = start.note;
+  plan.memory = memory_policy(step.memory_bind, local_);
   plan.limits = default_task_limits();
   take_shell_limits(plan.env, plan.limits);
   TRY(plan_streams(start, plan, twin_outputs));

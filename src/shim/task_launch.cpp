@@ -208,6 +208,8 @@ void TaskStart::Child::join_mounts() {
 void TaskStart::Child::bind() {
   if (plan.cores.any())
     ::sched_setaffinity(0, sizeof processors, &processors);
+  if (plan.memory.mode != MemoryPolicy::Mode::kNone)
+    set_memory_policy(plan.memory);
 }
 
 // Out of each other's way first: any of them may be where another is to go.
@@ -317,6 +319,9 @@ void TaskStart::Child::main() {
   place_stream(2, Stage::kOpenError);
   if (chdir_error && !plan.work_dir_inside)
     say("lockstep: error: couldn't chdir to `", home, "': ", words_of(chdir_error), ": going to /tmp instead\n");
+
+  if (!plan.note.empty())
+    say(plan.note.c_str(), "");
 
   for (const auto& text : pid_texts) put_pid(text, static_cast<unsigned long>(::getpid()));
   place_inherited();

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "ports/shims.h"
+#include "shim/memory_policy.h"
 #include "shim/task_inheritance.h"
 
 namespace lockstep {
@@ -49,6 +50,8 @@ struct TaskPlan {
   std::vector<TaskLimit> limits;
   bool no_new_privs = false;       // setuid programs give nothing
   CoreSet cores;                   // processors by their numbers that it may run on; none: all
+  MemoryPolicy memory;             // where its memory comes from
+  std::string note;                // a line for its error output, without the end of a line
   std::vector<std::string> enter;  // files of control groups, each of which takes a "0" from who enters
   int mounts = -1;                 // a mount namespace that it joins; -1 = none
   int outside = -1;                // with it: a root directory, from which the paths of its streams are opened

@@ -76,12 +76,7 @@ struct AgentFile {
 };
 std::string encode(const AgentFile& file);
 Result<AgentFile> decode_agent_file(std::string_view text);
-// Takes "hooks", "health" and "places" of another file of the same form; it may hold nothing else.
-  NodeSampling sampling;
-};
-std::string encode(const AgentFile& file);
-Result<AgentFile> decode_agent_file(std::string_view text);
-// Takes "hooks", "health" and "sampling" of another file of the same form; it may hold nothing else.
+// Takes "hooks", "health", "places" and "sampling" of another file of the same form; it may hold nothing else.
 Result<void> add_hook_settings(AgentFile& file, std::string_view text);
 
 // GET /v1/status, and what `lockstep status -o json` prints (with the local parts filled in).

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "base/log_line.h"
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "io/memory_nodes.h"
 #include "shim/sandbox_network.h"
 
 namespace lockstep {
@@ -128,6 +130,11 @@ Result<Node> read_facts(const AgentFile& settings) {
   node.sockets = layout.sockets;
   node.cores = std::min(layout.cores, CoreSet::kCapacity);
   node.threads_per_core = layout.threads_per_core;
+  // Where its cores are processors of this machine.
+  if (settings.cpus == 0 || ::getenv("LOCKSTEP_SYSFS"))
+    node.numa = memory_nodes();
+  const CoreSet all = CoreSet::first_n(node.cores);
+  for (CoreSet& cores : node.numa) cores = cores & all;
   node.memory_mb = settings.memory_mb > 0 ? settings.memory_mb : memory_mb();
   node.tmp_disk_mb = tmp_disk_mb(settings);
   node.features = settings.features;

@@ -56,6 +56,15 @@ void tell_event(const ShimEvent& event) {
   log_line(LogLevel::kInfo, format("end {}{}", work_text(event.key), bad));
 }
 
+// Daemons of jobs that share GPUs: of them the logic knows nothing.
+const WorkId& key_of(const WorkId& work) { return work; }
+const WorkId& key_of(const FoundWork& work) { return work.key; }
+template <class Work>
+std::vector<Work> without_daemons(std::vector<Work> works) {
+  std::erase_if(works, [](const Work& work) { return is_mps_daemon(key_of(work)); });
+  return works;
+}
+
 constexpr const char* kNoRoom = "a disk of this node is full";
 const std::string kUnhealthy = "health check failed: ", kSuspect = "suspect: ";
 constexpr const char* kLeaving = "this node leaves the cluster";
@@ -94,6 +103,7 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       facts_(std::move(facts)),
       journal_(std::move(look.journal)),
       shims_(std::move(shims)),
+      parts_(loop, settings_, *shims_),
       hooks_(settings_),
       health_(loop, clock, settings_,
               {.jobs = [this] { return logic_.jobs(); }, .changed = [this] { tell_trouble(); }}),
@@ -109,7 +119,7 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       logic_({.peer_port = settings_.peer_port,
               .hooks = hook_settings(settings_.hooks),
               .no_addresses = ::geteuid() == 0 ? "" : "its agent is not root"},
-             facts_, look.lines, survivors, clock.boot(), look.found),
+             facts_, look.lines, without_daemons(survivors), clock.boot(), without_daemons(look.found)),
       refusals_(loop),
       containers_(settings_.state_dir + "/containers",
                   settings_.shim.substr(0, settings_.shim.rfind('/') + 1) + "lockstep-container"),
@@ -131,6 +141,7 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       silence_max_(kSilenceMin),
       trouble_(std::move(look.trouble)) {
   broker_.use_switch(switch_);
+  parts_.recover(logic_.parts(), facts_.devices, survivors);
 }
 
 NodeAgent::~NodeAgent() {
@@ -144,6 +155,8 @@ void NodeAgent::start() {
     if (is_hook(event.key))
       hooks_.hear_out(event);
     tell_event(event);
+    if (parts_.hear(event))
+      return;
     if (event.what == ShimEvent::What::kStarted)
       meter_.look_soon();
     else if (event.what == ShimEvent::What::kEnded && !is_hook(event.key))
@@ -255,10 +268,22 @@ void NodeAgent::unlink(const std::string& why) {
   pump_soon();
 }
 
+// What it shares with others is there before the first of its processes is, and before anything is noted of it: what
+// then belongs to no attempt goes again.
+void NodeAgent::launch(const LaunchAttempt& launch) {
+  places_.note(launch);
+  const auto ready = parts_.prepare(launch, facts_.devices);
+  if (ready)
+    logic_.receive(launch, clock_.boot());
+  else
+    logic_.cannot_start(launch, ready.error().message, clock_.boot());
+}
+
 void NodeAgent::heard(ToAgent message) {
-  if (const auto* launch = std::get_if<LaunchAttempt>(&message))
-    places_.note(*launch);
-  logic_.receive(message, clock_.boot());
+  if (const auto* attempt = std::get_if<LaunchAttempt>(&message))
+    launch(*attempt);
+  else
+    logic_.receive(message, clock_.boot());
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     welcome_ = true;
     meter_.look_soon();
@@ -520,6 +545,7 @@ void NodeAgent::pump() {
   }
   for (Refusal& refusal : logic_.take_refusals()) refusals_.add(std::move(refusal));
   for (auto& order : logic_.take_orders()) carry_out(std::move(order));
+  parts_.settle(logic_.parts());  // before anybody hears that it is free
   for (const auto& message : logic_.take_messages())
     if (link_)
       link_->send(message);
@@ -544,6 +570,8 @@ void NodeAgent::start_hook(ShimStart start) {
 void NodeAgent::carry_out(AgentLogic::ShimOrder order) {
   using enum AgentLogic::ShimOrder::What;
   CHECK(unwritten_.empty(), "an order is carried out that a restart would not know of");
+  if (order.what != kStart)
+    parts_.start_now(order.key);
   switch (order.what) {
     case kStart:
       CHECK(order.start.key == order.key && !order.start.launch.ranks.empty(), work_text(order.key));
@@ -555,7 +583,7 @@ void NodeAgent::carry_out(AgentLogic::ShimOrder order) {
       if (order.start.launch.process.container != Container{} || is_sandbox(order.start.sandbox))
         containers_.used(order.start.launch.process.uid);
       log_line(LogLevel::kInfo, format("start {} uid={}", work_text(order.key), order.start.launch.process.uid));
-      return shims_->start(std::move(order.start));
+      return parts_.start(std::move(order.start));
     case kSignal: return shims_->signal(order.key, order.signal, order.reach);
     case kStop:
       if (stopping_.insert(order.key).second)  // what hangs is told again and again

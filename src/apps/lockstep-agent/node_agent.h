@@ -15,6 +15,7 @@
 #include "base/log_line.h"
 #include "container_sweep.h"
 #include "first_look.h"
+#include "gpu_parts.h"
 #include "job_places.h"
 #include "node_health.h"
 #include "node_hooks.h"
@@ -52,6 +53,7 @@ class NodeAgent {
   void unlink(const std::string& why);
   void reconnect(const std::string& why);
   void heard(ToAgent message);
+  void launch(const LaunchAttempt& launch);
   void watch_link();
   void see_devices(Result<std::vector<Device>> found);
   void gpu_broke(std::uint32_t index, const std::string& why);
@@ -81,6 +83,7 @@ class NodeAgent {
   Node facts_;
   JournalFile journal_;
   std::unique_ptr<Shims> shims_;
+  GpuParts parts_;
   HookRunner hooks_;
   NodeHealth health_;
   NodeMeter meter_;

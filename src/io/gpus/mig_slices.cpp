@@ -113,7 +113,8 @@ nvmlReturn_t MigSlices::remove(nvmlGpuInstance_t instance) const {
   return nvml_->nvmlGpuInstanceDestroy(instance);
 }
 
-std::string MigSlices::uuid_of(nvmlDevice_t device, unsigned int gpu_instance) const {
+void MigSlices::name(nvmlDevice_t device, unsigned int gpu_instance, MigSlice& slice) const {
+  slice.gpu_instance = gpu_instance;
   unsigned int most = 0;
   nvml_->nvmlDeviceGetMaxMigDeviceCount(device, &most);
   for (unsigned int i = 0; i < std::min<unsigned int>(most, kInstancesMost); ++i) {
@@ -122,10 +123,13 @@ std::string MigSlices::uuid_of(nvmlDevice_t device, unsigned int gpu_instance) c
     char uuid[96] = "";
     if (nvml_->nvmlDeviceGetMigDeviceHandleByIndex(device, i, &mig) == NVML_SUCCESS_ &&
         nvml_->nvmlDeviceGetGpuInstanceId(mig, &id) == NVML_SUCCESS_ && id == gpu_instance &&
-        nvml_->nvmlDeviceGetUUID(mig, uuid, sizeof uuid) == NVML_SUCCESS_)
-      return uuid;
+        nvml_->nvmlDeviceGetUUID(mig, uuid, sizeof uuid) == NVML_SUCCESS_) {
+      slice.uuid = uuid;
+      if (nvml_->nvmlDeviceGetComputeInstanceId(mig, &id) == NVML_SUCCESS_)
+        slice.compute_instance = id;
+      return;
+    }
   }
-  return {};
 }
 
 Result<MigSlice> MigSlices::make(const DevicePart& part, bool& is_new) {
@@ -146,7 +150,9 @@ Result<MigSlice> MigSlices::make(const DevicePart& part, bool& is_new) {
   auto code = add_compute(instance, profile.compute);
   if (code == NVML_SUCCESS_)
     code = nvml_->nvmlGpuInstanceGetInfo(instance, &info);
-  MigSlice slice{part.device, part.mig, part.slice, code == NVML_SUCCESS_ ? uuid_of(device, info.id) : ""};
+  MigSlice slice{part.device, part.mig, part.slice, {}};
+  if (code == NVML_SUCCESS_)
+    name(device, info.id, slice);
   if (!slice.uuid.empty())
     return slice;
   if (is_new)
@@ -214,7 +220,8 @@ Result<std::vector<MigSlice>> MigSlices::list() const {
       for (const nvmlGpuInstance_t instance : instances(*device, profile.id)) {
         nvmlGpuInstanceInfo_t info{};
         if (nvml_->nvmlGpuInstanceGetInfo(instance, &info) == NVML_SUCCESS_)
-          all.push_back({i, name, static_cast<std::uint16_t>(info.placement.start), uuid_of(*device, info.id)});
+          this->name(*device, info.id,
+                     all.emplace_back(MigSlice{i, name, static_cast<std::uint16_t>(info.placement.start), {}}));
       }
     }
   }

@@ -15,6 +15,7 @@ struct MigSlice {
   std::string profile;       // "1g.10gb"
   std::uint16_t start = 0;   // first memory slice
   std::string uuid;          // "MIG-…", for CUDA_VISIBLE_DEVICES
+  std::uint32_t gpu_instance = 0, compute_instance = 0;  // as the driver numbers them on the device
   friend auto operator<=>(const MigSlice&, const MigSlice&) = default;
 };
 
@@ -48,7 +49,8 @@ class MigSlices {
   Result<MigSlice> make(const DevicePart& part, bool& is_new);
   nvmlReturn_t add_compute(nvmlGpuInstance_t instance, unsigned int slices) const;
   nvmlReturn_t remove(nvmlGpuInstance_t instance) const;
-  std::string uuid_of(nvmlDevice_t device, unsigned int gpu_instance) const;
+  // Adds what its compute instance is called; nothing where there is none.
+  void name(nvmlDevice_t device, unsigned int gpu_instance, MigSlice& slice) const;
 
   NvmlSession nvml_;
 };

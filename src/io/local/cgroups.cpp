@@ -55,8 +55,13 @@ Result<void> make_dir(const std::string& path) {
   return ::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST ? Result<void>() : os_error(path);
 }
 
-Result<void> deny_devices_v1(const std::string& group, const std::vector<DeviceNumber>& denied) {
-  for (const DeviceNumber& device : denied)
+Result<void> deny_devices_v1(const std::string& group, const DeviceLimits& limits) {
+  for (const DeviceFamily& family : limits.families) {
+    TRY(put(group + "/devices.deny", format("c {}:* rwm", family.major)));
+    for (const std::uint32_t minor : family.minors)
+      TRY(put(group + "/devices.allow", format("c {}:{} rwm", family.major, minor)));
+  }
+  for (const DeviceNumber& device : limits.denied)
     TRY(put(group + "/devices.deny", format("c {}:{} rwm", device.major, device.minor)));
   return {};
 }
@@ -183,9 +188,9 @@ Result<std::vector<std::string>> Cgroups::make(const WorkId& work, const GroupLi
     TRY(make_dir(part));
     if (host_.version == CgroupVersion::kV1 && is_cpuset)
       TRY(inherit_cpuset(part, job, {}));
-    if (!limits.denied_devices.empty() && host_.has("devices") && root == host_.dir("devices"))
-      TRY(host_.version == CgroupVersion::kV1 ? deny_devices_v1(part, limits.denied_devices)
-                                              : deny_devices_v2(part, limits.denied_devices));
+    if (limits.devices.any() && host_.has("devices") && root == host_.dir("devices"))
+      TRY(host_.version == CgroupVersion::kV1 ? deny_devices_v1(part, limits.devices)
+                                              : deny_devices_v2(part, limits.devices));
     // A thread that moves itself alone by `tasks` needs not wait for all others of the machine to hold still
     // (cgroup_attach_lock in kernel/cgroup/cgroup.c).
     out.push_back(part + (host_.version == CgroupVersion::kV1 ? "/tasks" : "/cgroup.procs"));

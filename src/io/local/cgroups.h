@@ -28,7 +28,7 @@ struct GroupLimits {
   std::string cpus;                          // as in cpuset.cpus: "0-3,8"; "" = all that the node has
   std::uint32_t cores = 0;                   // its weight where jobs compete for processors and disks; 0 = as any other
   std::int64_t part_memory_mb = 0;           // of the part alone; 0 = what the job has
-  std::vector<DeviceNumber> denied_devices;  // that the part may not open
+  DeviceLimits devices;                      // which the part may not open
 };
 
 struct GroupUse {

@@ -226,7 +226,7 @@ TEST_F(CgroupsTest, DevicesOfOthersCannotBeOpened) {
     })));
   };
   GroupLimits limits;
-  limits.denied_devices = {*full};
+  limits.devices.denied = {*full};
   const auto files = groups_->make(kScript, limits);
   if (!files.ok() && files.error().message.find("bpf") != std::string::npos)
     GTEST_SKIP() << files.error().message;
@@ -235,6 +235,12 @@ TEST_F(CgroupsTest, DevicesOfOthersCannotBeOpened) {
     GTEST_SKIP() << "no devices controller here";
   EXPECT_EQ(opens(*files), 2);
   EXPECT_EQ(opens(made(kStep)), 3) << "another part has a list of its own";
+
+  GroupLimits family;
+  family.devices.families = {{full->major, {5}}};  // /dev/zero
+  const auto closed = groups_->make({kScript.job, kScript.attempt, StepPart{7}}, family);
+  ASSERT_TRUE(closed.ok()) << closed.error().message;
+  EXPECT_EQ(opens(*closed), 2) << "of a family only what is named";
 }
 
 TEST_F(CgroupsTest, AnotherAgentFindsThem) {

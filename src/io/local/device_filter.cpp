@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/plain_file.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -51,14 +52,36 @@ Result<DeviceNumber> device_number(const std::string& path) {
   return DeviceNumber{major(found.st_rdev), minor(found.st_rdev)};
 }
 
-std::vector<std::uint64_t> device_program(const std::vector<DeviceNumber>& denied) {
+Result<std::uint32_t> device_major(std::string_view name) {
+  for (const std::string& line : split(TRY(read_plain("/proc/devices", Links::kFollowed)), '\n')) {
+    const auto words = split_words(line);
+    if (words.size() == 2 && words[1] == name)
+      if (const auto major = parse_uint(words[0]); major && *major <= UINT32_MAX)
+        return static_cast<std::uint32_t>(*major);
+  }
+  return not_found(format("/proc/devices names no {}", name));
+}
+
+std::vector<std::uint64_t> device_program(const DeviceLimits& limits) {
   std::vector<std::uint64_t> out = {
       load_word(kType, offsetof(bpf_cgroup_dev_ctx, access_type)),
       instruction(BPF_ALU64 | BPF_AND | BPF_K, kType, 0, 0, 0xffff),
       load_word(kMajor, offsetof(bpf_cgroup_dev_ctx, major)),
       load_word(kMinor, offsetof(bpf_cgroup_dev_ctx, minor)),
   };
-  for (const DeviceNumber& device : denied) {
+  for (const DeviceFamily& family : limits.families) {
+    const auto inside = static_cast<std::int16_t>(3 * family.minors.size() + 2);
+    out.push_back(skip_unless(kType, BPF_DEVCG_DEV_CHAR, static_cast<std::int16_t>(inside + 1)));
+    out.push_back(skip_unless(kMajor, family.major, inside));
+    for (const std::uint32_t minor : family.minors) {
+      out.push_back(skip_unless(kMinor, minor, 2));
+      out.push_back(set(kAnswer, 1));
+      out.push_back(end());
+    }
+    out.push_back(set(kAnswer, 0));
+    out.push_back(end());
+  }
+  for (const DeviceNumber& device : limits.denied) {
     out.push_back(skip_unless(kType, BPF_DEVCG_DEV_CHAR, 4));
     out.push_back(skip_unless(kMajor, device.major, 3));
     out.push_back(skip_unless(kMinor, device.minor, 2));
@@ -70,10 +93,12 @@ std::vector<std::uint64_t> device_program(const std::vector<DeviceNumber>& denie
   return out;
 }
 
-Result<void> deny_devices_v2(const std::string& group, const std::vector<DeviceNumber>& denied) {
-  if (denied.size() > kDeniedMost)
-    return invalid(format("{} devices are to be denied; {} is the most", denied.size(), kDeniedMost));
-  const std::vector<std::uint64_t> program = device_program(denied);
+Result<void> deny_devices_v2(const std::string& group, const DeviceLimits& limits) {
+  std::size_t named = limits.denied.size() + limits.families.size();
+  for (const DeviceFamily& family : limits.families) named += family.minors.size();
+  if (named > kDeniedMost)
+    return invalid(format("{} devices are to be told apart; {} is the most", named, kDeniedMost));
+  const std::vector<std::uint64_t> program = device_program(limits);
   bpf_attr load;
   std::memset(&load, 0, sizeof load);
   load.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;

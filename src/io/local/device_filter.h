@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -16,15 +17,32 @@ struct DeviceNumber {
   friend bool operator==(const DeviceNumber&, const DeviceNumber&) = default;
 };
 
+// Devices of one major number, of which only these may be opened: also those that come into being later are closed.
+struct DeviceFamily {
+  std::uint32_t major = 0;
+  std::vector<std::uint32_t> minors;
+  friend bool operator==(const DeviceFamily&, const DeviceFamily&) = default;
+};
+
+struct DeviceLimits {
+  std::vector<DeviceNumber> denied;
+  std::vector<DeviceFamily> families;
+  bool any() const { return !denied.empty() || !families.empty(); }
+  friend bool operator==(const DeviceLimits&, const DeviceLimits&) = default;
+};
+
 // Of a character device; kNotFound where there is none of that name.
 Result<DeviceNumber> device_number(const std::string& path);
 
 // The program of version 2: its instructions, for those who would read them.
-std::vector<std::uint64_t> device_program(const std::vector<DeviceNumber>& denied);
+std::vector<std::uint64_t> device_program(const DeviceLimits& limits);
 
 // Attaches it to the group of version 2, beside those that are there: what any of them denies is denied. It stays for
-// as long as the group does. At most kDeniedMost devices, as a program has at most 4,096 instructions (bpf(2)).
+// as long as the group does. At most kDeniedMost devices are named, as a program has at most 4,096 instructions (bpf(2)).
 inline constexpr std::size_t kDeniedMost = 256;
-Result<void> deny_devices_v2(const std::string& group, const std::vector<DeviceNumber>& denied);
+Result<void> deny_devices_v2(const std::string& group, const DeviceLimits& limits);
+
+// The major number that /proc/devices gives to character devices of this name; kNotFound where it names none.
+Result<std::uint32_t> device_major(std::string_view name);
 
 }  // namespace lockstep

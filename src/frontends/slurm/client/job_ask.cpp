@@ -59,7 +59,8 @@ Result<void> check_gres_flags(const OptionSet& options) {
 Result<void> wishes(const OptionSet& options, std::vector<std::string>& notes) {
   TRY(check_hint(options, notes));
   if (options.has("threads-per-core") && TRY(count_of(options, "threads-per-core", 1)) != 1)
-    return unsupported(options, "threads-per-core", "more than 1 is not supported yet: a task's CPUs are whole cores");
+    notes.push_back(format("{} is accepted as a wish: a task's CPUs are whole cores",
+                           where_given("threads-per-core", *options.find("threads-per-core"))));
   if (options.has("ntasks-per-core"))
     TRY(count_of(options, "ntasks-per-core", 1));  // a core never has more than one task anyway
   TRY(check_gpu_bind(options));

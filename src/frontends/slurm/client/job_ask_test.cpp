@@ -133,7 +133,7 @@ TEST(JobAsk, Contradictions) {
                            "-w n[1-",
                            "--exclusive=maybe",
                            "--hint=purple",
-                           "--threads-per-core=2",
+                           "--threads-per-core=0",
                            "-m plane",
                            "-m plane=0",
                            "-m round",

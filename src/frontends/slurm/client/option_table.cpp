@@ -104,7 +104,7 @@ constexpr OptionDef kTable[] = {
   {"mail-user", 0, val, BRA, 0, "", adv, "USER", "mail", nullptr},
   {"mcs-label", 0, val, BRA, 0, "", bad, "LABEL", "MCS labels are not supported yet", nullptr},
   {"mem", 0, val, BRA, BRA, "MEM_PER_NODE", ok, "SIZE", "memory on every node (MB, or K M G T); 0 = all of it", nullptr},
-  {"mem-bind", 0, val, BRA, BRA, "MEM_BIND", ok, "TYPE", "none and quiet; other kinds are accepted as wishes", nullptr},
+  {"mem-bind", 0, val, BRA, BRA, "MEM_BIND", ok, "TYPE", "none, local, rank, map_mem:LIST, mask_mem:LIST, and prefer", nullptr},
   {"mem_bind", 0, val, R, 0, "", ok, "TYPE", "", "mem-bind"},
   {"mem-per-cpu", 0, val, BRA, BRA, "MEM_PER_CPU", ok, "SIZE", "memory for every core", nullptr},
   {"mem-per-gpu", 0, val, BRA, BRA, "MEM_PER_GPU", ok, "SIZE", "memory for every GPU", nullptr},

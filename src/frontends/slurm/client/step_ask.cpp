@@ -10,10 +10,11 @@ namespace lockstep::slurm {
 
 namespace {
 
-// Binding tasks to cores is done by the node (server/cpu_binding.h), where its cores are a machine's; to memory it is a
-// wish.
+// Binding tasks is done by the node: to cores (server/cpu_binding.h) where its cores are a machine's, to memory by the
+// kernel's own numbers (shim/memory_policy.h).
 Result<void> check_binding(const OptionSet& options, std::string_view name, std::vector<std::string>& notes) {
-  constexpr std::string_view kQuiet = "none no q quiet v verbose local sort nosort prefer";
+  constexpr std::string_view kQuiet = "none no q quiet v verbose local sort nosort prefer p";
+  constexpr std::string_view kDoneMemory = "rank map_mem mask_mem";
   constexpr std::string_view kDone =
       "rank rank_ldom core cores thread threads socket sockets ldom ldoms map_cpu mask_cpu map_ldom mask_ldom";
   const bool to_cores = name == "cpu-bind";
@@ -30,7 +31,7 @@ Result<void> check_binding(const OptionSet& options, std::string_view name, std:
     const bool lists = word.starts_with("map_") || word.starts_with("mask_");
     if (lists && word == part)
       return invalid(format("missing list for \"{}={}:<list>\"", where_given(name, *given), word), std::string(name));
-    if (!is_among(kQuiet, word) && !(to_cores && is_among(kDone, word)))
+    if (!is_among(kQuiet, word) && !is_among(to_cores ? kDone : kDoneMemory, word))
       note();
     if (lists)  // what follows is the list
       return {};

@@ -76,6 +76,18 @@ Result<void> as_share(DeviceAsk& ask, std::string_view whole) {
   return {};
 }
 
+// Slurm's "shard" is a part of one GPU that others use in turns with it. How many a GPU has a site says in Slurm; here
+// each has eight.
+Result<void> as_shards(DeviceAsk& ask, std::string_view whole) {
+  constexpr std::uint32_t kShardsOfGpu = 8;
+  if (ask.count > kShardsOfGpu)
+    return invalid(format("\"{}\": shards of a job are those of one GPU, which has {}", whole, kShardsOfGpu));
+  ask.kind = "gpu";
+  ask.milli = static_cast<std::uint16_t>(ask.count * kWholeDevice / kShardsOfGpu);
+  ask.count = ask.count > 0;
+  return {};
+}
+
 // "type:count", "count" or "type" behind the kind. False: it is none of these.
 bool read_amount(DeviceAsk& ask, std::string_view text) {
   const auto parts = split(text, ':');
@@ -93,12 +105,12 @@ bool read_amount(DeviceAsk& ask, std::string_view text) {
 
 Result<DeviceAsk> one_device(std::string kind, std::string_view rest, std::string_view whole) {
   DeviceAsk ask{std::move(kind), "", 1};
-  if (rest.empty())
-    return ask;
-  if (!read_amount(ask, rest))
+  if (!rest.empty() && !read_amount(ask, rest))
     return invalid(format("\"{}\" is not [type:]count", whole));
   if (ask.kind == "mps")
     TRY(as_share(ask, whole));
+  if (ask.kind == "shard")
+    TRY(as_shards(ask, whole));
   if (ask.kind == "gpu")
     split_mig(ask);
   return ask;

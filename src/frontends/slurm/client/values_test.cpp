@@ -88,7 +88,11 @@ TEST(Values, Gres) {
   EXPECT_FALSE(parse_gres("mps:101").ok());
   EXPECT_FALSE(parse_gres("mps:10,mps:20").ok());
   EXPECT_EQ(devices(parse_gres("gpu:v100:4,nvme:225")), "gpu/v100/4 nvme//225 ");
-  EXPECT_EQ(devices(parse_gres("shard:2")), "shard//2 ");
+  const auto shards = parse_gres("shard:2");
+  ASSERT_TRUE(shards.ok());
+  EXPECT_EQ((*shards)[0].kind, "gpu");
+  EXPECT_EQ((*shards)[0].milli, 250);
+  EXPECT_FALSE(parse_gres("shard:9").ok());
   EXPECT_EQ(devices(parse_gres("gpu:1,nvme:1k")), "gpu//1 nvme//1024 ");
   EXPECT_EQ(devices(parse_gres("none")), "");
   EXPECT_EQ(devices(parse_gres("gpu:1,gpu:2")), "gpu//3 ");

@@ -38,6 +38,8 @@ class Dealer {
     std::uint32_t wanted = std::max(1u, place_.cores_per_task);
     if (std::all_of(left_.begin(), left_.end(), [](const auto& cores) { return cores.empty(); }))
       left_ = full_, next_ = 0;
+    if (place_.fcyclic)
+      return deal_round(wanted);
     if (place_.cyclic)
       next_ = whole_socket(wanted);
     for (std::size_t looked = 0; wanted > 0 && looked < left_.size(); ++looked) {
@@ -54,6 +56,20 @@ class Dealer {
   }
 
  private:
+  CoreSet deal_round(std::uint32_t wanted) {
+    CoreSet out;
+    for (std::size_t empty = 0; wanted > 0 && empty < left_.size(); next_ = (next_ + 1) % left_.size()) {
+      auto& cores = left_[next_];
+      empty = cores.empty() ? empty + 1 : 0;
+      if (cores.empty())
+        continue;
+      out.set(cores.front());
+      cores.erase(cores.begin());
+      --wanted;
+    }
+    return out;
+  }
+
   // The next one that has room for a whole task, else the next one.
   std::size_t whole_socket(std::uint32_t wanted) const {
     for (std::size_t i = 0; i < left_.size(); ++i)

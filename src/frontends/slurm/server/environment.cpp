@@ -373,17 +373,44 @@ void set_node_variables(LaunchVariables& out, const Node& node, const Grant& gra
   std::string pattern;
   for (std::size_t i = 0; i < node.domains.size(); ++i) pattern += "switch.";
   out.set("SLURM_TOPOLOGY_ADDR_PATTERN", pattern + "node");
-  out.set_if("SLURM_JOB_GPUS", minor_list(gpus_of(node, grant.visible())));
+  out.set_if("SLURM_JOB_GPUS", minor_list(gpus_of(node, grant.visible(), grant.parts)));
 }
 
-void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& devices, const Grant& grant) {
-  const std::vector<NodeGpu> gpus = gpus_of(node, devices | grant.visible().minus(grant.devices));
+namespace {
+
+// NVIDIA MPS: what one client may use, in hundredths of a GPU's threads and in memory of each GPU that it sees.
+void set_mps_variables(LaunchVariables& out, const Grant& grant) {
+  std::uint16_t milli = 0;
+  std::string memory;
+  std::size_t place = 0;
+  for (const DevicePart& part : grant.parts) {
+    if (part.milli == 0)
+      continue;
+    milli = milli == 0 ? part.milli : std::min(milli, part.milli);
+    memory += format("{}{}={}M", memory.empty() ? "" : ",", place++, part.memory_mb);
+  }
+  if (milli == 0)
+    return;
+  out.set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::max(1, milli / 10));
+  out.set("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", memory);
+}
+
+}  // namespace
+
+GpuSharing gpu_sharing(const JobSpec& spec) {
+  for (const char* option : {"gres", "tres-per-task"})
+    if (const std::string* text = option_of(spec.options, option); text && text->find("shard") != std::string::npos)
+      return GpuSharing::kTimeSlices;
+  return GpuSharing::kMps;
+}
+
+void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& devices, const Grant& grant,
+                       GpuSharing sharing) {
+  const std::vector<NodeGpu> gpus = gpus_of(node, devices | grant.visible().minus(grant.devices), grant.parts);
   if (gpus.empty())
     return;
-  if (!grant.parts.empty() && grant.parts[0].milli > 0) {  // NVIDIA MPS: what one client may use, in hundredths
-    out.set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::max(1, grant.parts[0].milli / 10));
-    out.set("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", format("0={}M", grant.parts[0].memory_mb));
-  }
+  if (sharing == GpuSharing::kMps)
+    set_mps_variables(out, grant);
   out.set("SLURM_GPUS_ON_NODE", static_cast<std::int64_t>(gpus.size()));
   out.add(visibility_env(gpus));
 }
@@ -418,7 +445,7 @@ void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& j
     out.set_if("SLURM_LAUNCH_NODE_IPADDR", first->address);
   if (const Node* node = tables.node(here.node)) {
     out.set_if("SLURM_STEP_GPUS", minor_list(gpus_of(*node, here.devices)));
-    set_gpu_variables(out, *node, here.devices, job.allocation->grants[here.grant]);
+    set_gpu_variables(out, *node, here.devices, job.allocation->grants[here.grant], gpu_sharing(*job.spec));
   }
 }
 

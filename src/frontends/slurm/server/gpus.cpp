@@ -10,12 +10,7 @@ namespace lockstep::slurm {
 
 namespace {
 
-template <class F>
-std::string number_list(const std::vector<NodeGpu>& gpus, F&& number) {
-  std::string out;
-  for (const NodeGpu& gpu : gpus) out += format("{}{}", out.empty() ? "" : ",", number(gpu));
-  return out;
-}
+bool is_same(const NodeGpu& a, const NodeGpu& b) { return a.index == b.index && a.slice == b.slice; }
 
 // "0x3" or "3", hexadecimal either way, as Slurm reads masks.
 std::uint64_t mask_of(std::string_view text) {
@@ -30,24 +25,42 @@ std::vector<NodeGpu> chunk(const std::vector<NodeGpu>& gpus, std::size_t first, 
   std::vector<NodeGpu> out;
   for (std::size_t i = 0; i < count && !gpus.empty(); ++i) {
     const NodeGpu& gpu = gpus[(first + i) % gpus.size()];
-    if (std::none_of(out.begin(), out.end(), [&](const NodeGpu& g) { return g.index == gpu.index; }))
+    if (std::none_of(out.begin(), out.end(), [&](const NodeGpu& g) { return is_same(g, gpu); }))
       out.push_back(gpu);
   }
-  std::sort(out.begin(), out.end(), [](const NodeGpu& a, const NodeGpu& b) { return a.index < b.index; });
+  std::stable_sort(out.begin(), out.end(), [](const NodeGpu& a, const NodeGpu& b) { return a.index < b.index; });
+  return out;
+}
+
+// "0*2,1" stands for "0,0,1".
+std::vector<std::string> spread(std::string_view list) {
+  constexpr std::size_t kMost = 4096;  // tasks of a step on a node
+  std::vector<std::string> out;
+  for (const std::string& item : split(list, ',')) {
+    const auto star = item.find('*');
+    const std::uint64_t times = star == item.npos ? 1 : parse_uint(std::string_view(item).substr(star + 1)).value_or(1);
+    for (std::uint64_t i = 0; i < times && out.size() < kMost; ++i) out.push_back(item.substr(0, star));
+  }
   return out;
 }
 
 }  // namespace
 
-std::vector<NodeGpu> gpus_of(const Node& node, const DeviceSet& devices) {
+std::vector<NodeGpu> gpus_of(const Node& node, const DeviceSet& devices, const std::vector<DevicePart>& parts) {
   std::vector<NodeGpu> out;
   std::uint32_t index = 0;
   for (std::uint32_t i = 0; i < node.devices.size(); ++i) {
     const Device& device = node.devices[i];
     if (device.kind != "gpu")
       continue;
-    if (devices.test(i))
-      out.push_back({device.minor, index, device.type});
+    bool in_slices = false;
+    for (const DevicePart& part : parts)
+      if (part.device == i && !part.mig.empty() && devices.test(i)) {
+        out.push_back({device.minor, index, device.type, format("MIG:{}:{}:{}", i, part.mig, part.slice), device.numa});
+        in_slices = true;
+      }
+    if (devices.test(i) && !in_slices)
+      out.push_back({device.minor, index, device.type, {}, device.numa});
     ++index;
   }
   return out;
@@ -63,10 +76,16 @@ GpuMaker gpu_maker(std::string_view type) {
 }
 
 std::string minor_list(const std::vector<NodeGpu>& gpus) {
-  return number_list(gpus, [](const NodeGpu& gpu) { return gpu.minor; });
+  std::vector<std::string> out;
+  for (const NodeGpu& gpu : gpus)
+    if (std::string minor = format("{}", gpu.minor); out.empty() || out.back() != minor)  // slices stand side by side
+      out.push_back(std::move(minor));
+  return join(out, ",");
 }
 std::string index_list(const std::vector<NodeGpu>& gpus) {
-  return number_list(gpus, [](const NodeGpu& gpu) { return gpu.index; });
+  std::vector<std::string> out;
+  for (const NodeGpu& gpu : gpus) out.push_back(gpu.slice.empty() ? format("{}", gpu.index) : gpu.slice);
+  return join(out, ",");
 }
 
 std::vector<std::string> visibility_env(const std::vector<NodeGpu>& gpus) {
@@ -86,7 +105,7 @@ namespace {
 // map_gpu names one by its number, mask_gpu several by a mask; tasks take the parts of the list in turn.
 std::vector<NodeGpu> listed_gpus(const std::vector<NodeGpu>& gpus, bool is_mask, std::string_view list,
                                  std::uint32_t local_rank) {
-  const std::vector<std::string> parts = split(list, ',');
+  const std::vector<std::string> parts = spread(list);
   if (parts.empty())
     return gpus;
   const std::string& mine = parts[local_rank % parts.size()];
@@ -102,9 +121,10 @@ std::vector<NodeGpu> listed_gpus(const std::vector<NodeGpu>& gpus, bool is_mask,
 }  // namespace
 
 std::vector<NodeGpu> bound_gpus(const std::vector<NodeGpu>& gpus, std::string_view binding, std::uint32_t gpus_per_task,
-                                std::uint32_t local_rank) {
-  if (binding.starts_with("verbose,"))
-    binding.remove_prefix(8);
+                                std::uint32_t local_rank, const std::vector<std::int32_t>& near) {
+  for (const std::string_view prefix : {"verbose,", "v,", "quiet,", "q,"})
+    if (binding.starts_with(prefix))
+      binding.remove_prefix(prefix.size());
   const auto colon = binding.find(':');
   const std::string_view how = binding.substr(0, colon);
   const std::string_view list = colon == std::string_view::npos ? std::string_view{} : binding.substr(colon + 1);
@@ -116,9 +136,32 @@ std::vector<NodeGpu> bound_gpus(const std::vector<NodeGpu>& gpus, std::string_vi
     const std::uint64_t tasks_each = std::max<std::uint64_t>(parse_uint(list).value_or(1), 1);
     return chunk(gpus, local_rank / tasks_each, 1);
   }
+  if (how == "closest") {
+    std::vector<NodeGpu> close;
+    for (const NodeGpu& gpu : gpus)
+      if (gpu.numa >= 0 && std::find(near.begin(), near.end(), gpu.numa) != near.end())
+        close.push_back(gpu);
+    return close.empty() ? gpus : close;
+  }
   if (how == "map_gpu" || how == "mask_gpu")
     return listed_gpus(gpus, how == "mask_gpu", list, local_rank);
   return gpus;
+}
+
+std::vector<std::int32_t> memory_nodes_of(const Node& node, const CoreSet& cores) {
+  std::vector<std::int32_t> out;
+  for (std::size_t i = 0; i < node.numa.size(); ++i)
+    if ((node.numa[i] & cores).any())
+      out.push_back(static_cast<std::int32_t>(i));
+  return out;
+}
+
+CoreSet cores_near(const Node& node, const std::vector<NodeGpu>& gpus) {
+  CoreSet out;
+  for (const NodeGpu& gpu : gpus)
+    if (gpu.numa >= 0 && static_cast<std::size_t>(gpu.numa) < node.numa.size())
+      out = out | node.numa[static_cast<std::size_t>(gpu.numa)];
+  return out;
 }
 
 }  // namespace lockstep::slurm

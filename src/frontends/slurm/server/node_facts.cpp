@@ -16,7 +16,8 @@ std::map<std::string, IntervalSet> gpus_by_type(const Node& node, const DeviceSe
   for (std::uint32_t i = 0; i < node.devices.size(); ++i) {
     if (node.devices[i].kind != "gpu")
       continue;
-    IntervalSet& set = out[node.devices[i].type];
+    // Those in MIG mode are given out in slices, which are made for each job: what there is of them is the GPU.
+    IntervalSet& set = out[node.devices[i].type + (node.devices[i].mig ? "_mig" : "")];
     if (!held || held->test(i))
       set.insert(index);
     ++index;

@@ -1,6 +1,8 @@
 // Completes launches: variables from environment.cpp, file names from patterns.cpp, GPU bindings from gpus.cpp.
 #include "frontends/slurm/server/words.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/text.h"
 #include "frontends/slurm/server/cpu_binding.h"
@@ -13,6 +15,8 @@
 namespace lockstep::slurm {
 
 namespace {
+
+constexpr std::size_t kMemoryBindMost = 16'384;  // bytes of --mem-bind
 
 PatternFacts pattern_facts(const Tables& tables, const Job& job, const Node& node) {
   PatternFacts facts;
@@ -52,7 +56,6 @@ std::uint32_t gpus_per_task(const Job& job, const Step& step) {
   return count;
 }
 
-// Each task's own GPUs, when a binding narrows them.
 // The programs of srun's user around its tasks.
 void add_programs(std::vector<std::string>& out, const StepSpec& spec, std::string_view option,
                   const std::string& work_dir) {
@@ -62,19 +65,64 @@ void add_programs(std::vector<std::string>& out, const StepSpec& spec, std::stri
   out.push_back(path->starts_with('/') ? *path : work_dir + "/" + *path);
 }
 
+// Each task's own GPUs, when a binding narrows them, and cores near them when nothing else is said of cores. The device
+// files of all GPUs of the job stay open to all of its tasks: peers map each other's memory.
 void bind_gpus(LaunchStep& launch, const Job& job, const Step& step, const StepPlace& place, const Node& node) {
-  const std::vector<NodeGpu> gpus = gpus_of(node, place.devices);
+  const Grant& grant = job.allocation->grants[place.grant];
+  const std::vector<NodeGpu> gpus =
+      gpus_of(node, place.devices | grant.visible().minus(grant.devices), grant.parts);
   if (gpus.empty())
     return;
+  std::vector<CoreSet> near_gpus;
+  const auto place_near = [&](const std::vector<NodeGpu>& own) {
+    const CoreSet close = place.cores & cores_near(node, own);
+    near_gpus.push_back(close.any() ? close : place.cores);
+  };
+  const bool bound = option_of(step.spec->options, "cpu-bind") != nullptr;
   const std::string* binding = option_of(step.spec->options, "gpu-bind");
   if (!binding)
     binding = option_of(job.spec->options, "gpu-bind");
   const std::uint32_t each = gpus_per_task(job, step);
-  if (!binding && each == 0)
+  for (std::uint32_t local = 0; local < place.ranks.size(); ++local) {
+    std::vector<NodeGpu> own = gpus;
+    if (binding || each > 0) {
+      const CoreSet& cores = launch.cores_by_rank.empty() ? place.cores : launch.cores_by_rank[local];
+      own = bound_gpus(gpus, binding ? std::string_view(*binding) : std::string_view{}, each, local,
+                       memory_nodes_of(node, cores));
+      launch.env_by_rank.push_back(visibility_env(own));
+    }
+    place_near(own);
+  }
+  const auto narrows = [&place](const CoreSet& cores) { return cores != place.cores; };
+  if (!bound && std::any_of(near_gpus.begin(), near_gpus.end(), narrows))
+    launch.cores_by_rank = std::move(near_gpus);
+}
+
+// Where the memory of each task comes from, which the node settles, and what Slurm says of it to the tasks.
+void bind_memory(LaunchStep& launch, LaunchVariables& variables, const Step& step) {
+  const std::string* binding = option_of(step.spec->options, "mem-bind");
+  if (!binding || binding->size() > kMemoryBindMost)
     return;
-  for (std::uint32_t local = 0; local < place.ranks.size(); ++local)
-    launch.env_by_rank.push_back(
-        visibility_env(bound_gpus(gpus, binding ? std::string_view(*binding) : std::string_view{}, each, local)));
+  launch.memory_bind = *binding;
+  std::string kind = "none", list;
+  bool verbose = false, prefer = false, sorted = false;
+  for (const std::string& word : split(lower(*binding), ',')) {
+    verbose |= word == "v" || word == "verbose";
+    prefer |= word == "p" || word == "prefer";
+    sorted |= word == "sort";
+    if (!list.empty())
+      list += "," + word;
+    else if (const auto colon = word.find(':'); colon != word.npos)
+      kind = word.substr(0, colon + 1), list = word.substr(colon + 1);
+    else if (word == "local" || word == "rank")
+      kind = word;
+  }
+  variables.set("SLURM_MEM_BIND_VERBOSE", verbose ? "verbose" : "quiet");
+  variables.set("SLURM_MEM_BIND_TYPE", kind);
+  variables.set("SLURM_MEM_BIND_LIST", list);
+  variables.set_if("SLURM_MEM_BIND_PREFER", prefer ? "prefer" : "");
+  variables.set_if("SLURM_MEM_BIND_SORT", sorted ? "sort" : "");
+  variables.set("SLURM_MEM_BIND", format("{}{},{}{}", verbose ? "verbose" : "quiet", prefer ? ",prefer" : "", kind, list));
 }
 
 // Each task's own cores, when a binding narrows them, and what Slurm says of it to the tasks.
@@ -91,6 +139,7 @@ void bind_cores(LaunchStep& launch, LaunchVariables& variables, const Step& step
                      tasks,
                      step.spec->cores_per_task,
                      spreads_over_sockets(distribution ? std::string_view(*distribution) : std::string_view{})};
+  place.fcyclic = distribution && distribution->find(":fcyclic") != std::string::npos;
   if (place.cores_per_task == 0)
     place.cores_per_task = std::max(1u, here.cores.count() / std::max(1u, tasks));
   launch.cores_by_rank = bound_cores(*binding, place);
@@ -117,7 +166,7 @@ void add_slurm_words(LaunchAttempt& launch, const Tables& tables, const Job& job
   LaunchVariables variables;
   set_job_variables(variables, tables, job, facts);
   set_node_variables(variables, *node, held);
-  set_gpu_variables(variables, *node, held.devices, held);
+  set_gpu_variables(variables, *node, held.devices, held, gpu_sharing(*job.spec));
   variables.set("SLURM_SUBMIT_DIR", submit_dir(*job.spec, process.env));
   variables.set("SLURM_CPUS_ON_NODE", held.cores.count());
   variables.set("SLURM_NODEID", static_cast<std::int64_t>(grant));
@@ -157,6 +206,7 @@ void add_slurm_words(LaunchStep& launch, const Tables& tables, const Job& job, c
     variables.set("SLURM_SUBMIT_DIR", submit_dir(*job.spec, process.env));
   set_step_variables(variables, tables, job, step, place, facts);
   bind_cores(launch, variables, step, here, *node);
+  bind_memory(launch, variables, step);
   variables.merge_into(process.env);
   for (const char* line : {"SLURM_PROCID=\x01t", "SLURM_LOCALID=\x01l", "SLURM_TASK_PID=\x01p"})
     process.task_env.emplace_back(line);
