@@ -459,7 +459,8 @@ struct NodeDesk::Inner {
     note_clock(conn, message.sent_boot_us, now);
     CHECK(now >= info.acked, "a fence would count from earlier than it did");
     info.acked = now;
-    send(link, RenewAck{message.sent_boot_us});
+    const Cluster* cluster = state.tables().cluster.get();
+    send(link, RenewAck{message.sent_boot_us, cluster ? now.us + cluster->wall_offset.us : 0});
     conn.holdings = std::move(message.holdings);
     const bool has_turn_to_come = to_perform_on.contains(conn.node);
     const auto missing = has_turn_to_come ? std::vector<Action>() : reconcile(state, conn.node, conn.holdings);

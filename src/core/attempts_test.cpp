@@ -862,7 +862,7 @@ TEST(Attempts, WhatANodeSaysOfItselfIsTheReasonOfItsRecord) {
     w.must(NodeHello{facts});
   };
   hello("its disk is full", true);
-  EXPECT_EQ(w.node(1).reason, "Node says: its disk is full (drained while that lasts)");
+  EXPECT_EQ(reason_of(w.node(1)).words, "Node says: its disk is full (drained while that lasts)");
   EXPECT_FALSE(node_usable(w.node(1)));
   EXPECT_TRUE(w.node(1).reason_at);
   UpdateNode resumed;
@@ -872,7 +872,7 @@ TEST(Attempts, WhatANodeSaysOfItselfIsTheReasonOfItsRecord) {
   EXPECT_FALSE(node_usable(w.node(1))) << "there is no more room for that";
   EXPECT_NE(w.node(1).reason, "");
   hello("its journal was damaged", false);
-  EXPECT_EQ(w.node(1).reason, "Node says: its journal was damaged");
+  EXPECT_EQ(reason_of(w.node(1)).words, "Node says: its journal was damaged");
   EXPECT_TRUE(node_usable(w.node(1))) << "it takes work again";
   hello("", false);
   EXPECT_EQ(w.node(1).reason, "");

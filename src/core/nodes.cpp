@@ -25,8 +25,6 @@ namespace {
 
 constexpr const char* kSilent = "Not responding";
 constexpr const char* kRevokedReason = "Certificate revoked";
-constexpr std::string_view kNodeSays = "Node says: ";
-constexpr std::string_view kWhileItLasts = " (drained while that lasts)";
 
 std::vector<JobId> jobs_on(const Txn& txn, NodeId node) {
   const auto it = txn.inner().jobs_on.find(node);
@@ -114,6 +112,8 @@ Node plain_facts(const Node& facts) {
   node.reason.clear();
   node.reason_by = {};
   node.reason_at = {};
+  node.word.clear();
+  node.word_at = {};
   node.certificate.clear();
   node.next_certificate.clear();
   node.replaced = node.trust_administrators = false;
@@ -123,19 +123,14 @@ Node plain_facts(const Node& facts) {
   return node;
 }
 
-// What the node says is wrong with it, until it says something else. An administrator's words are shown before it, and
-// change nothing of it.
-void take_word(Node& node, const Node& facts, Instant now) {
+// What the node says is wrong with it, until it says something else. An administrator's words stand beside it.
+void take_word(Node& node, const Node& facts, const Node* known, Instant now) {
   node.unfit = facts.drain;
-  const bool said = !node.reason_by && node.reason.starts_with(kNodeSays);
-  if (!node.reason.empty() && !said)
-    return;
-  const std::string before = std::exchange(node.reason, {});
-  if (!facts.reason.empty())
-    node.reason = std::string(kNodeSays) + without_control_characters(facts.reason, kPhraseBytesMax / 2) +
-                  std::string(node.unfit && !node.drain ? kWhileItLasts : "");
-  if (node.reason != before)
-    node.reason_at = node.reason.empty() ? Instant{} : now;
+  node.word = without_control_characters(facts.reason, kPhraseBytesMax / 2);
+  if (known && known->word == node.word)
+    node.word_at = known->word_at;
+  else
+    node.word_at = node.word.empty() ? Instant{} : now;
 }
 
 void set_lost(Txn& txn, const Node& known) {
@@ -157,10 +152,9 @@ void set_lost(Txn& txn, const Node& known) {
 // An administrator's words end with the drain they were said of. What else keeps the node away is still so.
 void forget_why_drained(Node& node, Instant now) {
   const bool is_lost = node.link == NodeLink::kLost;
-  const bool says = node.unfit && !node.reason_by && node.reason.starts_with(kNodeSays);
   const bool silent = is_lost && node.reason == kSilent && !node.reason_by;
   const bool revoked = is_lost && node.certificate == kNoCertificate && node.reason.starts_with(kRevokedReason);
-  if (says || silent || revoked)
+  if (silent || revoked)
     return;
   node.reason = is_lost ? kSilent : "";
   node.reason_by = {};

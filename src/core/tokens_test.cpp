@@ -275,7 +275,7 @@ TEST_F(Tokens, ANodeGivesItselfNoRights) {
     EXPECT_EQ(node("n1").certificate, "c1");
     EXPECT_EQ(node("n1").next_certificate, "");
     // It may say what is wrong with it, as its own word, and that it takes no work while that lasts.
-    EXPECT_EQ(node("n1").reason, "Node says: because (drained while that lasts)");
+    EXPECT_EQ(reason_of(node("n1")).words, "Node says: because (drained while that lasts)");
     EXPECT_FALSE(node("n1").reason_by);
     EXPECT_FALSE(node("n1").meta.extra);
   }

@@ -34,6 +34,8 @@ class ClusterCa {
   const std::string& certificate_pem() const;
   std::string certificate_path() const;
   const std::string& fingerprint() const;  // SHA-256 of the certificate, hex: what join tokens carry
+  // 64 hexadecimal digits that nobody can know without the CA's key, the same at every start.
+  std::string secret_for(std::string_view purpose) const;
   // False once ca.pem or ca.key is gone, or holds something else than it did when this was opened.
   bool is_on_disk() const;
   bool is_usable_on_disk() const;  // what lies there, whichever it is: else no controller starts with it

@@ -78,6 +78,7 @@ struct TaskProcesses {
   std::string memory_bind;             // as --mem-bind says; "" = memory comes from anywhere
   Pmi pmi = Pmi::kNone;
   std::vector<WorldNode> world;  // with pmi: all nodes of the step
+  std::string world_secret;      // likewise: known to them and the step's user alone
   Duration kill_wait = seconds(30);
 };
 
@@ -183,6 +184,7 @@ struct Refused {
 };  // wrong version, unknown node, clock: the agent says so and retries slowly
 struct RenewAck {
   std::int64_t sent_boot_us = 0;
+  std::int64_t wall_us = 0;  // the controller's clock as it answered, since the epoch; 0 = not told
 };  // echoes Renew; extends every fence from that moment
 struct ReportAck {
   std::vector<std::uint64_t> numbers;

@@ -43,7 +43,14 @@ const Unconfirmed* unconfirmed_of(const Node& node, JobId job) {
 }
 
 NodeReason reason_of(const Node& node) {
+  constexpr const char* kWhileItLasts = " (drained while that lasts)";
   NodeReason out{node.reason, node.reason_by, node.reason_at};
+  if (!node.word.empty()) {
+    if (out.words.empty())
+      out.at = node.word_at;
+    out.words += format("{}Node says: {}{}", out.words.empty() ? "" : "; ", node.word,
+                        node.unfit && !node.drain ? kWhileItLasts : "");
+  }
   const Unconfirmed* first = nullptr;
   std::size_t count = 0;
   for (const Unconfirmed& one : node.unconfirmed)
@@ -56,7 +63,7 @@ NodeReason reason_of(const Node& node) {
   out.words += format("{}Kill task failed: job {}", out.words.empty() ? "" : "; ", first->job.value);  // Slurm's words
   if (count > 1)
     out.words += format(" and {} more", count - 1);
-  out.words += " (drained while that lasts)";
+  out.words += kWhileItLasts;
   return out;
 }
 

@@ -168,6 +168,8 @@ constexpr void describe(V& v, const Node*) {
   v("unconfirmed", &Node::unconfirmed, bounded::Items{kUnconfirmedMax});
   v("reason", &Node::reason, bounded::kLines);
   v("reason_by", &Node::reason_by);
+  v("word", &Node::word, bounded::kLines);
+  v("word_at_us", &Node::word_at);
   v("reason_at_us", &Node::reason_at);
   v("boot_at_us", &Node::boot_at);
   v("seen_at_us", &Node::seen_at);

@@ -428,7 +428,8 @@ void weigh(Weigher& w, const Node& node) {
   w.texts("domains", node.domains);
   w.list("unconfirmed", node.unconfirmed, [&](const Unconfirmed&) { w.fields(4); });
   w.text("reason", node.reason);
-  w.fields(3);
+  w.text("word", node.word);
+  w.fields(4);
   w.text("certificate", node.certificate);
   w.text("next_certificate", node.next_certificate);
   w.text("node_class", node.node_class);

@@ -32,7 +32,8 @@ Result<Ends> socket_ends(int more_flags) {
 PmiWorld world_of(const TaskProcesses& step, const std::string& key) {
   PmiWorld world;
   world.kind = step.pmi == Pmi::kPmix ? PmiWorld::Kind::kPmix : PmiWorld::Kind::kWire;
-  world.job = key;
+  // A server of PMIx believes whoever knows the name of its world.
+  world.job = step.world_secret.empty() ? key : format("{}.{}", key, step.world_secret);
   world.node_index = step.node_index;
   for (const auto& node : step.world) world.nodes.push_back({node.name, node.ranks});
   return world;

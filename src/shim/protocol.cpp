@@ -170,7 +170,7 @@ constexpr LaunchField kLaunchFields[] = {
 };
 
 // Tags from 80 on: tasks that find each other.
-enum class WorldTag : std::uint16_t { kPmi = 80, kNode = 81, kNodeRanks = 82 };
+enum class WorldTag : std::uint16_t { kPmi = 80, kNode = 81, kNodeRanks = 82, kSecret = 83 };
 
 Pmi pmi_of(std::uint64_t number) {
   return number <= static_cast<std::uint64_t>(Pmi::kPmix) ? static_cast<Pmi>(number) : Pmi::kNone;
@@ -188,6 +188,7 @@ void apply_world_field(ShimStart& start, std::uint16_t tag, std::string_view tex
     case WorldTag::kPmi: start.launch.pmi = text.size() == 8 ? pmi_of(get(text)) : Pmi::kNone; break;
     case WorldTag::kNode: start.launch.world.emplace_back().name = text; break;
     case WorldTag::kNodeRanks: apply_ranks(start, text); break;
+    case WorldTag::kSecret: start.launch.world_secret = text; break;
   }
 }
 
@@ -260,6 +261,8 @@ Result<ShimStart> decode_launch(std::string_view body) {
 
 void put_world_fields(std::string& out, const TaskProcesses& step) {
   field(out, static_cast<Tag>(WorldTag::kPmi), static_cast<std::uint64_t>(step.pmi));
+  if (!step.world_secret.empty())
+    field(out, static_cast<Tag>(WorldTag::kSecret), step.world_secret);
   for (const auto& node : step.world) {
     field(out, static_cast<Tag>(WorldTag::kNode), node.name);
     std::string ranks;

@@ -200,6 +200,7 @@ constexpr void describe(V& v, const Refused*) {
 template <class V>
 constexpr void describe(V& v, const RenewAck*) {
   v.always("sent_boot_us", &RenewAck::sent_boot_us);
+  v("wall_us", &RenewAck::wall_us);
 }
 
 template <class V>
@@ -271,6 +272,7 @@ constexpr void describe(V& v, const TaskProcesses*) {
   v("memory_bind", &TaskProcesses::memory_bind);
   v("pmi", &TaskProcesses::pmi);
   v("world", &TaskProcesses::world);
+  v("world_secret", &TaskProcesses::world_secret);
   v("kill_wait_us", &TaskProcesses::kill_wait, kSpan);
 }
 

@@ -166,7 +166,7 @@ Result<void> read_health(const json::object& o, NodeHealthSettings& h) {
   for (const std::string& word : split(h.node_state, ','))
     TRY(check_word(word, {"ANY", "IDLE", "ALLOC", "START_ONLY", "CYCLE"}, "health.node_state"));
   for (const std::string& word : h.off)
-    TRY(check_word(word, {"disk", "gpu", "leftover", "memory", "mount"}, "health.off"));
+    TRY(check_word(word, {"clock", "disk", "gpu", "leftover", "memory", "mount"}, "health.off"));
   TRY(in_range(h.timeout_s, 1, kDaySeconds, "health.timeout_s"));
   TRY(in_range(h.look_s, 0, kDaySeconds, "health.look_s"));
   return in_range(h.disk_full_percent, 1, 100, "health.disk_full_percent");

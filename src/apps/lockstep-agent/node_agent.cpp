@@ -284,6 +284,10 @@ void NodeAgent::heard(ToAgent message) {
     launch(*attempt);
   else
     logic_.receive(message, clock_.boot());
+  if (const auto* ack = std::get_if<RenewAck>(&message); ack && ack->wall_us != 0) {
+    const Duration trip = clock_.boot() - Instant{ack->sent_boot_us};
+    health_.see_clock(Duration{clock_.wall().us - trip.us / 2 - ack->wall_us}, trip);
+  }
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     welcome_ = true;
     meter_.look_soon();

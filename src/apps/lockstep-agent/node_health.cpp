@@ -10,6 +10,9 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kGpu = "gpu";
+constexpr const char* kClock = "clock";
+// MIT Kerberos refuses tickets of a clock that is 5 minutes off (clockskew of krb5.conf).
+constexpr Duration kClockSuspect = seconds(2), kClockBad = minutes(5);
 constexpr const char* kProgram = "program";
 
 bool has_word(const std::string& words, std::string_view word) {
@@ -124,6 +127,19 @@ void NodeHealth::see_no_devices(const std::string& why) {
   if (std::find(settings_.health.off.begin(), settings_.health.off.end(), kGpu) == settings_.health.off.end() &&
       devices_most_ > 0)
     take({kGpu}, {{kGpu, HealthLevel::kBad, why, false}});
+}
+
+void NodeHealth::see_clock(Duration ahead, Duration blur) {
+  if (std::find(settings_.health.off.begin(), settings_.health.off.end(), kClock) != settings_.health.off.end())
+    return;
+  const Duration off = Duration{std::abs(ahead.us)} - blur;
+  std::vector<HealthFinding> findings;
+  if (off >= kClockSuspect)
+    findings.push_back({kClock, off >= kClockBad ? HealthLevel::kBad : HealthLevel::kSuspect,
+                        format("the clock is {} s {} the controller's", std::abs(ahead.us) / 1'000'000,
+                               ahead.us > 0 ? "ahead of" : "behind"),
+                        false});
+  take({kClock}, findings);
 }
 
 // --- the site's program ---

@@ -33,6 +33,8 @@ class NodeHealth {
   // faults: by their places, what is known of one besides; "" or left out = nothing.
   void see_devices(const std::vector<Device>& devices, const std::vector<std::string>& faults = {});
   void see_no_devices(const std::string& why);
+  // How far this machine's clock is ahead of the controller's (negative: behind), to within `blur`.
+  void see_clock(Duration ahead, Duration blur);
 
   std::string bad() const { return book_.bad(); }
   std::string suspect() const { return book_.suspect(); }

@@ -62,7 +62,7 @@ int block_signals() {
 }
 
 // The wall offset that jobs see is the one recorded with the cluster.
-ComposerHooks slurm_hooks(const std::string& cluster_name) {
+ComposerHooks slurm_hooks(const std::string& cluster_name, const std::string& secret) {
   // Shared by both hooks, which the composer calls on the core's thread.
   const auto layouts = std::make_shared<slurm::LayoutMemory>();
   const auto facts = [cluster_name, layouts](const Tables& tables) {
@@ -74,7 +74,10 @@ ComposerHooks slurm_hooks(const std::string& cluster_name) {
   hooks.attempt = [facts](LaunchAttempt& launch, const Tables& tables, const Job& job, std::size_t grant) {
     slurm::add_slurm_words(launch, tables, job, grant, facts(tables));
   };
-  hooks.step = [facts](LaunchStep& launch, const Tables& tables, const Job& job, const Step& step, std::size_t place) {
+  hooks.step = [facts, secret](LaunchStep& launch, const Tables& tables, const Job& job, const Step& step,
+                               std::size_t place) {
+    if (launch.pmi != Pmi::kNone)  // the same for all its nodes, and after a restart
+      launch.world_secret = hmac_sha256_hex(secret, text_of({job.id, step.attempt, StepPart{step.number}})).substr(0, 32);
     slurm::add_slurm_words(launch, tables, job, step, place, facts(tables));
   };
   return hooks;
@@ -278,7 +281,7 @@ Result<void> run(const DaemonOptions& options) {
     settings.api.notices = log->notices();
     settings.api.notices.insert(settings.api.notices.end(), notices.begin(), notices.end());
     return ControllerLoop::open({*loop, *log, *log, *history, clock}, settings, powers,
-                                slurm_hooks(options.cluster_name),
+                                slurm_hooks(options.cluster_name, ca->secret_for("worlds of tasks")),
                                 make_fence_hook(options.dir, options.fence_command, options.fence_silence));
   };
   auto opened_controller = open_controller();
