@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -110,6 +111,24 @@ TEST_F(CgroupsTest, AJobOfMoreCoresWeighsMore) {
   if (one == 0)
     GTEST_SKIP() << "this host does not weigh control groups";
   EXPECT_EQ(weight_of(kOther, 4), 4 * one);
+// What nobody waited for counts, too.
+TEST_F(CgroupsTest, ProcessorTimeOfAllProcessesIsCounted) {
+  const auto compute = [] {
+    if (::fork() == 0)
+      ::setpgid(0, 0);
+    timespec used{};
+    do ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    while (used.tv_sec == 0 && used.tv_nsec < 300'000'000);
+    return 0;
+  };
+  const auto script = made(kScript);
+  EXPECT_EQ(groups_->use(kScript).user_us + groups_->use(kScript).system_us, 0);
+  EXPECT_EQ(end_of(start_in(script, compute)), 0);
+  GroupUse use;
+  for (int i = 0; i < 500 && use.cpu_us < 600'000; ++i, ::usleep(10'000)) use = groups_->use(kScript);
+  EXPECT_GE(use.cpu_us, 600'000);
+  EXPECT_LT(use.cpu_us, 900'000);
+  EXPECT_NEAR(static_cast<double>(use.user_us + use.system_us), static_cast<double>(use.cpu_us), 100'000);
 }
 
 TEST_F(CgroupsTest, AJobHasNoMoreMemoryThanItsLimitAndItsEndSaysSo) {
