@@ -83,8 +83,9 @@ struct HookEnded {
   WorkId key;
   bool passed = false;
 };
-using JournalFact = std::variant<SeenAttempt, SeenShim, Stopping, GoneAttempt, GoneSteps, GoneTask, Report,
-                                 Acknowledged, Renewed, NextReport, Pausing, HighestJob, HooksOf, HookBegun, HookEnded, PartsOf>;
+using JournalFact =
+    std::variant<SeenAttempt, SeenShim, Stopping, GoneAttempt, GoneSteps, GoneTask, Report, Acknowledged, Renewed,
+                 NextReport, Pausing, HighestJob, HooksOf, HookBegun, HookEnded, PartsOf>;
 
 // The highest job that lines of an older boot tell of.
 JobId highest_job(const std::vector<std::string>& lines);

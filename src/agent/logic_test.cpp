@@ -796,6 +796,7 @@ TEST(AgentJournal, FactsRoundTrip) {
       Renewed{Instant{99}},
       NextReport{12},
       Pausing{kJob, 3, true, 7, false},
+      PartsOf{kJob, 3, {{0, 0, 10'000, "1g.10gb", 4}, {7, 250, 20'000, "", 0}}},
   };
   for (const auto& fact : facts) {
     const std::string line = encode_fact(fact);
@@ -813,7 +814,8 @@ TEST(AgentJournal, TornAndForeignLinesAreSkipped) {
         "gone 5", "report {\"number\":1", "report {}", "later 1 2 3", "renewed 9999999999999999999999",
         "acknowledged 1 -", "next-report 0",
         "report {\"report\":{\"number\":0,\"job\":5,\"attempt\":1,\"body\":{\"attempt_started\":{}}}}",
-        "gone-task 5-1-0", "stopping 1 4294967296 0"})
+        "gone-task 5-1-0", "parts 5 1 0 0 0", "parts 5 1 64 0 0 0 -", "parts 5 1 0 0 0 0 %g",
+        "stopping 1 4294967296 0"})
     EXPECT_FALSE(decode_fact(line)) << line;
 }
 
@@ -1061,6 +1063,53 @@ TEST_F(AgentLogicTest, AnEndIsReportedForWhenTheShimSaysItWas) {
   ahead.at = now_ + hours(1);
   event(ahead);
   EXPECT_EQ(messages<Report>()[0].made_boot_us, now_.us) << "nobody is ahead of the clock";
+}
+
+// What it has of devices that it shares is given up when its last word is spoken, and not forgotten by a new agent.
+TEST_F(AgentLogicTest, PartsAreHeldUntilTheEndIsReported) {
+  connect();
+  LaunchAttempt launch = attempt(true);
+  launch.parts = {{0, 0, 10'000, "1g.10gb", 4}, {2, 250, 20'000, "", 0}};
+  receive(launch);
+  ASSERT_EQ(logic_->parts().size(), 1u);
+  EXPECT_EQ(logic_->parts()[0].parts, launch.parts);
+  restart({kScriptKey});
+  ASSERT_EQ(logic_->parts().size(), 1u);
+  EXPECT_TRUE(logic_->parts()[0].known);
+  EXPECT_EQ(logic_->parts()[0].parts, launch.parts);
+  journal_ = logic_->journal_snapshot();
+  restart({kScriptKey});
+  EXPECT_EQ(logic_->parts()[0].parts, launch.parts);
+  event(started(kScriptKey));
+  event(ended(kScriptKey));
+  EXPECT_TRUE(logic_->parts().empty());
+}
+
+TEST_F(AgentLogicTest, PartsOfWhatTheJournalHasLostAreNotKnown) {
+  FoundWork found{.key = kScriptKey, .uid = 1000};
+  found.ranks = {0};
+  found.launched = true;
+  journal_.clear();
+  restart({kScriptKey}, {found});
+  ASSERT_EQ(logic_->parts().size(), 1u);
+  EXPECT_FALSE(logic_->parts()[0].known);
+}
+
+TEST_F(AgentLogicTest, ANodeThatCannotGiveWhatWasGrantedIsAtFault) {
+  connect();
+  clear();
+  logic_->cannot_start(attempt(true), "no slice", now_);
+  drain();
+  EXPECT_EQ(ordered(What::kStart, kScriptKey), 0u);
+  const auto reports = messages<Report>();
+  ASSERT_EQ(reports.size(), 2u);
+  const auto* failed = std::get_if<LaunchFailed>(&reports[0].body);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->why, "no slice");
+  EXPECT_TRUE(failed->node_at_fault);
+  EXPECT_TRUE(std::holds_alternative<MemberStopped>(reports[1].body));
+  receive(attempt(true));
+  EXPECT_EQ(ordered(What::kStart, kScriptKey), 0u) << "it stays so";
 }
 
 }  // namespace

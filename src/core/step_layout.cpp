@@ -38,8 +38,13 @@ bool asks_for_devices(const StepSpec& spec) {
   return asks_for_whole(spec.devices_per_node) || asks_for_whole(spec.devices_per_task) || spec.devices_total > 0;
 }
 
+bool names_devices(const StepSpec& spec) {  // or parts of them
+  return !spec.devices_per_node.empty() || !spec.devices_per_task.empty() || spec.devices_total > 0;
+}
+
 bool is_of(const DevicePart& part, const DeviceAsk& ask, const Node& node) {
-  const bool same_type = ask.type.empty() || (part.device < node.devices.size() && node.devices[part.device].type == ask.type);
+  const bool same_type =
+      ask.type.empty() || (part.device < node.devices.size() && node.devices[part.device].type == ask.type);
   return same_type && part.mig == ask.mig && (!ask.mig.empty() || part.milli >= ask.milli);
 }
 
@@ -414,7 +419,7 @@ std::string missing_type(const Tables& tables, const Job& job, const StepSpec& s
 
 std::uint32_t devices_granted(const Job& job, std::uint16_t group) {
   std::uint32_t count = 0;
-  for (const Grant& grant : job.allocation->grants) count += grant.group == group ? grant.devices.count() : 0;
+  for (const Grant& grant : job.allocation->grants) count += grant.group == group ? grant.devices.count() + static_cast<std::uint32_t>(grant.parts.size()) : 0;
   return count;
 }
 
@@ -465,7 +470,7 @@ Result<Layout> lay_out_step(const Tables& tables, const Job& job, const StepSpec
   if (const std::string type = missing_type(tables, job, spec); !type.empty())
     return invalid(format("Invalid generic resource (gres) specification: {} is not among the devices of job {}", type,
                           job.id.value));
-  if (asks_for_devices(spec) && TRY(try_layout(tables, job, without_devices(spec), {})))
+  if (names_devices(spec) && TRY(try_layout(tables, job, without_devices(spec), {})))
     return unavailable_configuration(format("the {} device(s) that job {} holds on {} node(s) are too few for the step",
                                             devices_granted(job, spec.group), job.id.value,
                                             job.allocation->grants.size()));

@@ -145,6 +145,34 @@ TEST_F(StepLayout, TooFewDevicesAreNamed) {
   EXPECT_NE(made(spec).find("More processors requested than permitted"), std::string::npos) << made(spec);
 }
 
+// Each step has all parts that its job has; what it says of them is how many its tasks need.
+TEST(StepParts, AreAsManyAsTheirTasksNeed) {
+  World w{1};
+  JobSpec spec = World::interactive(1);
+  spec.groups[0].tasks = {2, 2};
+  spec.groups[0].per_task.devices = {{"gpu", "", 1, 250}};
+  const JobId job = w.submit(spec);
+  w.settle();
+  ASSERT_EQ(w.state.tables().job(job)->allocation->grants[0].parts.size(), 2u);
+  const auto made = [&](std::uint32_t tasks, DeviceAsk ask) -> std::string {
+    StepSpec step;
+    step.argv = {"true"};
+    step.tasks = tasks;
+    step.overlap = step.overcommit = true;
+    step.devices_per_task = {ask};
+    const auto outcome = apply(w.state, {kAliceCalls, CreateStep{job, std::make_shared<const StepSpec>(step)}}, w.now);
+    if (!outcome.ok())
+      return outcome.error().message;
+    check_invariants(w.state);
+    return format("{}", w.state.tables().step(job, outcome->answer.step)->places.at(0).ranks.size());
+  };
+  EXPECT_EQ(made(2, {"gpu", "", 1, 250}), "2");
+  EXPECT_EQ(made(1, {"gpu", "", 2, 250}), "1");
+  EXPECT_NE(made(3, {"gpu", "", 1, 250}).find("the 2 device(s)"), std::string::npos) << made(3, {"gpu", "", 1, 250});
+  EXPECT_NE(made(1, {"gpu", "", 1, 500}).find("are too few"), std::string::npos);
+  EXPECT_NE(made(1, {"gpu", "", 1, 0, 0, "1g.10gb"}).find("are too few"), std::string::npos);
+}
+
 // As with Slurm: who shares the cores with other steps still has no more of them than the job.
 TEST_F(StepLayout, AnOverlappingStepHasNoMoreTasksThanTheJobHasCores) {
   std::uint32_t cores = 0;

@@ -56,7 +56,7 @@ std::int32_t memory_node_of(std::string_view bus_id) {
   const auto text = read_plain(sysfs(format("bus/pci/devices/{}/numa_node", name)), Links::kFollowed);
   const auto node = text ? parse_int(trim(*text)) : std::nullopt;
   return node && *node >= 0 && *node < static_cast<std::int64_t>(kMemoryNodesMost) ? static_cast<std::int32_t>(*node)
-                                                                                  : -1;
+                                                                                   : -1;
 }
 
 }  // namespace lockstep

@@ -7,6 +7,25 @@
 #include "base/text.h"
 
 namespace lockstep {
+namespace {
+
+constexpr const char* kMinorsFile = "/proc/driver/nvidia-caps/mig-minors";
+constexpr std::size_t kMinorsMost = 65'536;
+
+template <class Wanted>
+std::vector<std::uint32_t> minors_in(std::string_view list, const Wanted& wanted) {
+  std::vector<std::uint32_t> out;
+  for (const std::string& line : split(list, '\n')) {
+    const auto words = split_words(line);
+    const auto minor = words.size() == 2 && wanted(words[0]) ? parse_uint(words[1]) : std::nullopt;
+    if (minor && *minor <= UINT32_MAX && out.size() < kMinorsMost)
+      out.push_back(static_cast<std::uint32_t>(*minor));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace
 
 std::vector<std::uint32_t> mig_capabilities(std::string_view list, const std::vector<Device>& devices,
                                             const std::vector<MigSlice>& slices) {
@@ -18,20 +37,17 @@ std::vector<std::uint32_t> mig_capabilities(std::string_view list, const std::ve
     names.insert(instance + "/access");
     names.insert(format("{}/ci{}/access", instance, slice.compute_instance));
   }
-  std::vector<std::uint32_t> out;
-  for (const std::string& line : split(list, '\n')) {
-    const auto words = split_words(line);
-    const auto minor = words.size() == 2 && names.contains(words[0]) ? parse_uint(words[1]) : std::nullopt;
-    if (minor && *minor <= UINT32_MAX)
-      out.push_back(static_cast<std::uint32_t>(*minor));
-  }
-  std::sort(out.begin(), out.end());
-  return out;
+  return minors_in(list, [&names](const std::string& name) { return names.contains(name); });
 }
 
 std::vector<std::uint32_t> mig_capabilities(const std::vector<Device>& devices, const std::vector<MigSlice>& slices) {
-  const auto list = read_plain("/proc/driver/nvidia-caps/mig-minors", Links::kFollowed);
+  const auto list = read_plain(kMinorsFile, Links::kFollowed);
   return list ? mig_capabilities(*list, devices, slices) : std::vector<std::uint32_t>();
+}
+
+std::vector<std::uint32_t> all_mig_capabilities() {
+  const auto list = read_plain(kMinorsFile, Links::kFollowed);
+  return list ? minors_in(*list, [](const std::string&) { return true; }) : std::vector<std::uint32_t>();
 }
 
 }  // namespace lockstep

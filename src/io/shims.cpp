@@ -27,6 +27,7 @@
 #include "base/text.h"
 #include "io/descriptor.h"
 #include "io/gpu_numbers.h"
+#include "io/mig_capabilities.h"
 #include "io/shim_maker.h"
 #include "model/hook_part.h"
 #include "shim/nursery.h"
@@ -223,7 +224,7 @@ Result<void> RealShims::isolate(ShimStart& start) {
       if (const auto number = device_number(format("/dev/nvidia{}", gpu.minor)); number.ok())
         limits.devices.denied.push_back(*number);
   if (const auto major = device_major("nvidia-caps"); start.capabilities && major.ok())
-    limits.devices.families.push_back({*major, *start.capabilities});
+    limits.devices.families.push_back({*major, *start.capabilities, all_mig_capabilities()});
   if (!limits.devices.denied.empty()) {
     renumber_gpus(start.launch.process.env, start.gpus);
     for (auto& env : start.launch.env_by_rank) renumber_gpus(env, start.gpus);

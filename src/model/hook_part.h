@@ -10,7 +10,7 @@ namespace lockstep {
 inline constexpr StepNo kPrologStep = -20;  // before anything of the attempt starts on the node
 inline constexpr StepNo kEpilogStep = -21;  // when everything of it has ended there
 
-inline constexpr StepNo kMpsStep = -22;     // NVIDIA's control daemon of the job's shares on the node
+inline constexpr StepNo kMpsStep = -22;  // NVIDIA's control daemon of the job's shares on the node
 
 inline bool is_mps_daemon(const WorkId& work) {
   const StepPart* step = step_of(work);

@@ -126,7 +126,13 @@ class MigSlices(Sharing):
         self.c.ok("srun", "-Q", "-w", "n1", "nvidia-smi", "mig", "-i", "0", "-cgi", "19", "-C")
         self.assertEqual(len(self.instances()), 2, "somebody makes one by hand")
         self.new_agent()
-        eventually(lambda: self.instances() == before, what="only the job's slice is left")
+        self.assertEqual(len(self.instances()), 2, "what an administrator made is left alone")
+        uuid = re.search(r"GPU 0: .*UUID: (GPU-[^)]*)", self.c.output(job)).group(1)
+        other = (set(self.instances()) - set(before)).pop()
+        with open(os.path.join(self.c.dir, "nodes", "n1", "state", "mig_slices"), "a") as f:
+            f.write(f"{uuid} 1g.10gb {other.split()[3]}\n")
+        self.new_agent()
+        eventually(lambda: self.instances() == before, what="one that the agent made and no job has is gone")
         open(go, "w").close()
         self.ended(job)
         lines = self.c.output(job).splitlines()
@@ -139,8 +145,9 @@ class MigSlices(Sharing):
         eventually(lambda: "MIG slice 1g.10gb" in self.c.ok("scontrol", "show", "node", "n1"), what="the reason stands at the node")
         self.assertEqual(self.c.state(job), "PENDING")
         self.c.ok("scancel", job, user=ANN)
-        self.new_agent()  # removes what is nobody's
         self.c.ok("scontrol", "update", "nodename=n1", "state=resume")
+        for what in ("-dci", "-dgi"):
+            self.c.ok("srun", "-Q", "-w", "n1", "nvidia-smi", "mig", "-i", "0", what)
         self.ended(self.c.wrap("true", "--gres=gpu:1g.10gb:1", user=ANN))
 
 

@@ -5,6 +5,7 @@
 What it cannot check there it skips, and says why. It changes no setting of a GPU."""
 import csv
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -100,6 +101,31 @@ class RealGpus(unittest.TestCase):
                 self.skipTest("this torch has no CUDA: whether CUDA sees one GPU was not tried")
             seen = c.ok("srun", "-Q", "--gpus=1", sys.executable, "-c", "import torch; print(torch.cuda.device_count())", timeout=120)
             self.assertEqual(seen.strip(), "1")
+
+    def test_a_mig_slice_comes_and_goes_with_its_job(self):
+        from cluster import Cluster, eventually
+        in_mode = [gpu["index"] for gpu in query(THEIRS, ["index", "mig.mode.current"]) if gpu["mig.mode.current"] == "Enabled"]
+        if not in_mode or os.geteuid() != 0:
+            self.skipTest("no GPU here is in MIG mode (nvidia-smi -mig 1), or this is not root: no slice was made")
+        instances = lambda: subprocess.run([THEIRS, "mig", "-lgi"], capture_output=True, text=True).stdout  # noqa: E731
+        profiles = subprocess.run([THEIRS, "mig", "-i", in_mode[0], "-lgip"], capture_output=True, text=True).stdout
+        smallest = re.search(r"MIG (1g\.\d+gb) ", profiles).group(1)
+        before = instances()
+        with Cluster(nodes=0) as c:
+            seen = c.ok("srun", "-Q", f"--gres=gpu:{smallest}:1", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L", timeout=120)
+            visible = seen.splitlines()[0]
+            self.assertTrue(visible.startswith("MIG-"), seen)
+            self.assertIn(visible, seen.split("\n", 1)[1])
+            eventually(lambda: instances() == before, what="the slice is gone")
+
+    def test_a_share_is_served_by_nvidia_s_daemon(self):
+        from cluster import Cluster
+        if not shutil.which("nvidia-cuda-mps-control", path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"):
+            self.skipTest("nvidia-cuda-mps-control is not installed: no daemon was started")
+        with Cluster(nodes=0) as c:
+            out = c.ok("srun", "-Q", "--gres=mps:50", "sh", "-c", "echo get_default_active_thread_percentage | nvidia-cuda-mps-control; "
+                       "echo $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", timeout=120)
+            self.assertEqual([float(line) for line in out.split()], [100.0, 50.0], "the daemon answers, and the task has its share")
 
 
 if __name__ == "__main__":

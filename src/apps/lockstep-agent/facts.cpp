@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -130,9 +129,7 @@ Result<Node> read_facts(const AgentFile& settings) {
   node.sockets = layout.sockets;
   node.cores = std::min(layout.cores, CoreSet::kCapacity);
   node.threads_per_core = layout.threads_per_core;
-  // Where its cores are processors of this machine.
-  if (settings.cpus == 0 || ::getenv("LOCKSTEP_SYSFS"))
-    node.numa = memory_nodes();
+  node.numa = memory_nodes();
   const CoreSet all = CoreSet::first_n(node.cores);
   for (CoreSet& cores : node.numa) cores = cores & all;
   node.memory_mb = settings.memory_mb > 0 ? settings.memory_mb : memory_mb();

@@ -7,17 +7,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "base/interval_set.h"
 #include "base/log_line.h"
 #include "base/text.h"
+#include "io/local/folder.h"
 #include "io/mig_capabilities.h"
 #include "model/hook_part.h"
 
 namespace lockstep {
 namespace {
 
+constexpr const char* kMadeFile = "mig_slices";
 constexpr const char* kMpsProgram = "nvidia-cuda-mps-control";
 constexpr const char* kPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=";
 constexpr std::string_view kVisible[] = {"CUDA_VISIBLE_DEVICES=", "GPU_DEVICE_ORDINAL="};
@@ -61,9 +62,7 @@ std::string uuid_of(const std::vector<Device>& devices, std::uint32_t index) {
 }
 
 // "MIG:0:1g.10gb:4", as the controller names a slice that has no UUID yet.
-std::string word_of(const MigSlice& slice) {
-  return format("MIG:{}:{}:{}", slice.device, slice.profile, slice.start);
-}
+std::string word_of(const MigSlice& slice) { return format("MIG:{}:{}:{}", slice.device, slice.profile, slice.start); }
 
 bool has_variable(const std::vector<std::string>& env, std::string_view name) {
   return std::any_of(env.begin(), env.end(), [name](const std::string& line) { return line.starts_with(name); });
@@ -103,6 +102,43 @@ std::string GpuParts::folder_of(const Key& key) const {
   return format("{}/mps/{}-{}", settings_.run_dir, key.first.value, key.second);
 }
 
+// Of daemons that ended while there was no agent.
+void GpuParts::remove_old_folders() const {
+  const auto parent = Folder::open(settings_.run_dir + "/mps");
+  const auto names = parent ? parent->names() : Result<std::vector<std::string>>(parent.error());
+  if (!names)
+    return;
+  std::set<std::string> kept;
+  for (const auto& [key, shared] : shared_) kept.insert(folder_of(key));
+  for (const std::string& name : *names)
+    if (const std::string path = format("{}/mps/{}", settings_.run_dir, name); !kept.contains(path))
+      remove_folder(path);
+}
+
+std::string GpuParts::made_line(const DevicePart& part) const {
+  return format("{} {} {}", uuid_of(devices_, part.device), part.mig, part.slice);
+}
+
+void GpuParts::read_made() {
+  const auto folder = Folder::open(settings_.state_dir);
+  const auto text = folder ? folder->read(kMadeFile) : Result<std::string>(folder.error());
+  if (!text)
+    return;
+  for (const std::string& line : split(*text, '\n'))
+    if (!line.empty())
+      made_.insert(line);
+}
+
+// Without it a slice outlives an agent that ends in the middle: it is said, and the job starts all the same.
+void GpuParts::write_made() const {
+  const auto folder = Folder::open(settings_.state_dir);
+  std::string text;
+  for (const std::string& line : made_) text += line + "\n";
+  const auto written = folder ? folder->keep(kMadeFile, text, 0600) : Result<void>(folder.error());
+  if (!written)
+    log_line(LogLevel::kWarning, "lockstep-agent: " + written.error().message);
+}
+
 void GpuParts::recover(const std::vector<PartsHeld>& held, const std::vector<Device>& devices,
                        const std::vector<WorkId>& survivors) {
   devices_ = devices;
@@ -122,6 +158,7 @@ void GpuParts::recover(const std::vector<PartsHeld>& held, const std::vector<Dev
       shared_[{work.job, work.attempt}].daemon = Daemon::kEnding;
       shims_.stop(work, kDaemonKillWait);
     }
+  remove_old_folders();
   if (std::none_of(devices.begin(), devices.end(), [](const Device& device) { return device.mig; }))
     return;
   auto slices = MigSlices::open();
@@ -134,6 +171,7 @@ void GpuParts::recover(const std::vector<PartsHeld>& held, const std::vector<Dev
     else
       log_line(LogLevel::kWarning, format("lockstep-agent: job {}: {}", key.first.value, there.error().message));
   }
+  read_made();
   // Of an attempt that the journal has lost nobody knows which slices it uses.
   std::vector<DevicePart> left;
   if (const auto all = slices->list(); all && all_known)
@@ -141,8 +179,9 @@ void GpuParts::recover(const std::vector<PartsHeld>& held, const std::vector<Dev
       const bool ours = std::any_of(owned.begin(), owned.end(), [&slice](const DevicePart& part) {
         return part.device == slice.device && part.mig == slice.profile && part.slice == slice.start;
       });
-      if (!ours)
-        left.push_back({static_cast<std::uint16_t>(slice.device), 0, 0, slice.profile, slice.start});
+      const DevicePart part{static_cast<std::uint16_t>(slice.device), 0, 0, slice.profile, slice.start};
+      if (!ours && made_.contains(made_line(part)))
+        left.push_back(part);
     }
   for (const DevicePart& part : left)
     log_line(LogLevel::kInfo, format("lockstep-agent: MIG slice {} at {} of GPU {} is no job's and is destroyed",
@@ -161,11 +200,22 @@ Result<void> GpuParts::prepare(const LaunchAttempt& launch, const std::vector<De
   const auto is_slice = [](const DevicePart& part) { return !part.mig.empty(); };
   if (std::any_of(launch.parts.begin(), launch.parts.end(), is_slice)) {
     auto slices = TRY(MigSlices::open());
-    shared.slices = TRY(slices.create(launch.parts));
+    const std::set<std::string> before = made_;
+    for (const DevicePart& part : launch.parts)
+      if (is_slice(part))
+        made_.insert(made_line(part));
+    write_made();
+    auto made = slices.create(launch.parts);
+    if (!made) {
+      made_ = before;
+      write_made();
+      return made.error();
+    }
+    shared.slices = std::move(*made);
     for (const MigSlice& slice : shared.slices)
-      log_line(LogLevel::kInfo, format("lockstep-agent: job={} attempt={} has MIG slice {} at {} of GPU {}: {}",
-                                       launch.job.value, launch.attempt, slice.profile, slice.start, slice.device,
-                                       slice.uuid));
+      log_line(LogLevel::kInfo,
+               format("lockstep-agent: job={} attempt={} has MIG slice {} at {} of GPU {}: {}", launch.job.value,
+                      launch.attempt, slice.profile, slice.start, slice.device, slice.uuid));
   }
   const bool is_share = !std::all_of(launch.parts.begin(), launch.parts.end(), is_slice);
   Shared& kept = shared_[key] = std::move(shared);
@@ -210,8 +260,8 @@ Result<void> GpuParts::start_daemon(const Key& key, const LaunchAttempt& launch,
                  "CUDA_VISIBLE_DEVICES=" + join(uuids, ","), "CUDA_MPS_PIPE_DIRECTORY=" + folder,
                  "CUDA_MPS_LOG_DIRECTORY=" + folder};
   shared.daemon = Daemon::kStarting;
-  log_line(LogLevel::kInfo, format("lockstep-agent: job={} attempt={} starts {}", launch.job.value, launch.attempt,
-                                   program));
+  log_line(LogLevel::kInfo,
+           format("lockstep-agent: job={} attempt={} starts {}", launch.job.value, launch.attempt, program));
   shims_.start(std::move(start));
   later(kLookEvery_, [this, key] { look_at_daemon(key); });
   return {};
@@ -235,8 +285,8 @@ void GpuParts::look_at_daemon(const Key& key) {
 
 void GpuParts::without_daemon(const Key& key, const std::string& why) {
   shared_.at(key).why_no_daemon = why;
-  log_line(LogLevel::kWarning, format("lockstep-agent: job {} shares its GPU by time slicing alone: {}",
-                                      key.first.value, why));
+  log_line(LogLevel::kWarning,
+           format("lockstep-agent: job {} shares its GPU by time slicing alone: {}", key.first.value, why));
   go_on(key);
 }
 
@@ -378,12 +428,15 @@ void GpuParts::destroy(std::vector<DevicePart> parts) {
   auto slices = MigSlices::open();
   for (DevicePart& part : parts) {
     const auto gone = slices ? slices->destroy({part}) : Result<void>(slices.error());
-    if (gone)
+    if (gone) {
+      made_.erase(made_line(part));
       continue;
+    }
     if (!destroys_again_)
       log_line(LogLevel::kWarning, format("lockstep-agent: {}; it is tried again", gone.error().message));
     undestroyed_.push_back(std::move(part));
   }
+  write_made();
   if (!undestroyed_.empty() && !std::exchange(destroys_again_, true))
     later(kDestroyAgain, [this] { destroy_again(); });
 }

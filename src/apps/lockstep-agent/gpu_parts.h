@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,7 +56,7 @@ class GpuParts {
     Daemon daemon = Daemon::kNone;
     std::string why_no_daemon;  // though the job has asked for one
     bool has_script = false;
-    int looks = 0;              // for its socket, so far
+    int looks = 0;  // for its socket, so far
     std::vector<ShimStart> waiting;
   };
 
@@ -68,6 +69,10 @@ class GpuParts {
   void put_daemon(std::vector<std::string>& env, const Key& key) const;
   void end(const Key& key, Shared& shared);
   void destroy(std::vector<DevicePart> parts);
+  void remove_old_folders() const;
+  void read_made();
+  void write_made() const;
+  std::string made_line(const DevicePart& part) const;
   void destroy_again();
   std::string folder_of(const Key& key) const;
   void later(Duration delay, std::function<void()> task);
@@ -77,6 +82,8 @@ class GpuParts {
   Shims& shims_;
   std::vector<Device> devices_;
   std::map<Key, Shared> shared_;
+  // Slices that we made, as a file keeps them: "GPU-… 1g.10gb 4". Others are an administrator's, and stay.
+  std::set<std::string> made_;
   std::vector<DevicePart> undestroyed_;  // a process used them still
   bool destroys_again_ = false;
   std::vector<TimerId> timers_;

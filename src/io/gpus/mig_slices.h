@@ -11,10 +11,10 @@
 namespace lockstep {
 
 struct MigSlice {
-  std::uint32_t device = 0;  // index on the node
-  std::string profile;       // "1g.10gb"
-  std::uint16_t start = 0;   // first memory slice
-  std::string uuid;          // "MIG-…", for CUDA_VISIBLE_DEVICES
+  std::uint32_t device = 0;                              // index on the node
+  std::string profile;                                   // "1g.10gb"
+  std::uint16_t start = 0;                               // first memory slice
+  std::string uuid;                                      // "MIG-…", for CUDA_VISIBLE_DEVICES
   std::uint32_t gpu_instance = 0, compute_instance = 0;  // as the driver numbers them on the device
   friend auto operator<=>(const MigSlice&, const MigSlice&) = default;
 };

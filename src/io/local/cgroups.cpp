@@ -56,11 +56,10 @@ Result<void> make_dir(const std::string& path) {
 }
 
 Result<void> deny_devices_v1(const std::string& group, const DeviceLimits& limits) {
-  for (const DeviceFamily& family : limits.families) {
-    TRY(put(group + "/devices.deny", format("c {}:* rwm", family.major)));
-    for (const std::uint32_t minor : family.minors)
-      TRY(put(group + "/devices.allow", format("c {}:{} rwm", family.major, minor)));
-  }
+  for (const DeviceFamily& family : limits.families)
+    for (const std::uint32_t minor : family.known)
+      if (std::find(family.minors.begin(), family.minors.end(), minor) == family.minors.end())
+        TRY(put(group + "/devices.deny", format("c {}:{} rwm", family.major, minor)));
   for (const DeviceNumber& device : limits.denied)
     TRY(put(group + "/devices.deny", format("c {}:{} rwm", device.major, device.minor)));
   return {};

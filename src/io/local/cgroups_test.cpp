@@ -111,6 +111,8 @@ TEST_F(CgroupsTest, AJobOfMoreCoresWeighsMore) {
   if (one == 0)
     GTEST_SKIP() << "this host does not weigh control groups";
   EXPECT_EQ(weight_of(kOther, 4), 4 * one);
+}
+
 // What nobody waited for counts, too.
 TEST_F(CgroupsTest, ProcessorTimeOfAllProcessesIsCounted) {
   const auto compute = [] {
@@ -256,7 +258,7 @@ TEST_F(CgroupsTest, DevicesOfOthersCannotBeOpened) {
   EXPECT_EQ(opens(made(kStep)), 3) << "another part has a list of its own";
 
   GroupLimits family;
-  family.devices.families = {{full->major, {5}}};  // /dev/zero
+  family.devices.families = {{full->major, {5}, {5, 7, 9}}};  // /dev/zero
   const auto closed = groups_->make({kScript.job, kScript.attempt, StepPart{7}}, family);
   ASSERT_TRUE(closed.ok()) << closed.error().message;
   EXPECT_EQ(opens(*closed), 2) << "of a family only what is named";

@@ -17,10 +17,11 @@ struct DeviceNumber {
   friend bool operator==(const DeviceNumber&, const DeviceNumber&) = default;
 };
 
-// Devices of one major number, of which only these may be opened: also those that come into being later are closed.
+// Devices of one major number, of which only `minors` may be opened. Version 2 closes all others, also those that come
+// into being later; version 1 cannot say "all but", and closes those that are known.
 struct DeviceFamily {
   std::uint32_t major = 0;
-  std::vector<std::uint32_t> minors;
+  std::vector<std::uint32_t> minors, known;
   friend bool operator==(const DeviceFamily&, const DeviceFamily&) = default;
 };
 
@@ -38,7 +39,8 @@ Result<DeviceNumber> device_number(const std::string& path);
 std::vector<std::uint64_t> device_program(const DeviceLimits& limits);
 
 // Attaches it to the group of version 2, beside those that are there: what any of them denies is denied. It stays for
-// as long as the group does. At most kDeniedMost devices are named, as a program has at most 4,096 instructions (bpf(2)).
+// as long as the group does. At most kDeniedMost devices are named, as a program has at most 4,096 instructions
+// (bpf(2)).
 inline constexpr std::size_t kDeniedMost = 256;
 Result<void> deny_devices_v2(const std::string& group, const DeviceLimits& limits);
 

@@ -16,7 +16,7 @@ TEST(DeviceFilter, NumbersOfFiles) {
 TEST(DeviceFilter, TheProgramIsAsLongAsItsList) {
   EXPECT_EQ(device_program({}).size(), 6u);
   EXPECT_EQ(device_program({.denied = {{195, 0}, {195, 3}}, .families = {}}).size(), 16u);
-  EXPECT_EQ(device_program({.denied = {}, .families = {{237, {1, 2}}}}).size(), 6u + 2 + 6 + 2);
+  EXPECT_EQ(device_program({.denied = {}, .families = {{237, {1, 2}, {}}}}).size(), 6u + 2 + 6 + 2);
 }
 
 }  // namespace

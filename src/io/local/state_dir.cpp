@@ -55,8 +55,9 @@ const Level kPublicLevel{{"api.sock", "ca.pem"}, {}, {}};
 const Level kPkiLevel{{}, {"ca.", "controller.", "node."}, {}};
 const Level kLogLevel{{}, {"controller.log"}, {}};
 const Level kRunLevel{{"api.sock", "gpus"}, {}, {}};
-const Level kStateLevel{
-    {"lock", "journal", "journal.tip", "lease"}, {}, {{"shims", nullptr}, {"hooks", nullptr}, {"containers", nullptr}}};
+const Level kStateLevel{{"lock", "journal", "journal.tip", "lease", "mig_slices"},
+                        {},
+                        {{"shims", nullptr}, {"hooks", nullptr}, {"containers", nullptr}, {"mps", nullptr}}};
 const Level kNodeLevel{
     {"agent.json", "init.pid", "agent.run", "boot_id", "gpus", "gpus.lock", "hostname", "ld.so.cache", "ld.so.conf"},
     {"log"},

@@ -406,11 +406,12 @@ TEST(StepAsk, Rest) {
   EXPECT_EQ(s.work_dir, "/tmp");
   EXPECT_FALSE(step("--kill-on-bad-exit=0").kill_on_bad_exit);
   std::vector<std::string> notes;
-  for (const char* bound : {"--cpu-bind=mask_cpu:0x3", "--cpu-bind=v,map_cpu:0,2,4", "--cpu-bind=cores"}) {
+  for (const char* bound : {"--cpu-bind=mask_cpu:0x3", "--cpu-bind=v,map_cpu:0,2,4", "--cpu-bind=cores",
+                            "--mem-bind=map_mem:0,1", "--mem-bind=prefer,rank"}) {
     EXPECT_TRUE(step_of(options_of(SlurmCommand::kSrun, bound), around(), notes).ok());
     EXPECT_TRUE(notes.empty()) << bound;
   }
-  for (const char* wish : {"--cpu-bind=boards", "--mem-bind=map_mem:0,1"}) {
+  for (const char* wish : {"--cpu-bind=boards", "--mem-bind=boards"}) {
     notes.clear();
     EXPECT_TRUE(step_of(options_of(SlurmCommand::kSrun, wish), around(), notes).ok());
     EXPECT_EQ(notes.size(), 1u) << wish;

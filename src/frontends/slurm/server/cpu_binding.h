@@ -15,7 +15,7 @@ struct BindingPlace {
   CoreSet cores;                                   // of the step on this node
   std::uint32_t node_cores = 1, node_sockets = 1;  // cores of a socket have neighbouring numbers
   std::uint32_t tasks = 1, cores_per_task = 1;
-  bool cyclic = true;   // neighbouring tasks go to different sockets (the second part of --distribution)
+  bool cyclic = true;    // neighbouring tasks go to different sockets (the second part of --distribution)
   bool fcyclic = false;  // and so do neighbouring cores of a task
 };
 

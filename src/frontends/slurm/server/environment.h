@@ -79,7 +79,8 @@ class LayoutMemory {
 void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& job, const SlurmFacts& facts);
 // What differs by node.
 void set_node_variables(LaunchVariables& out, const Node& node, const Grant& grant);
-// How a job uses its share of a GPU: beside others by NVIDIA's Multi-Process Service (--gres=mps), or in turns with them
+// How a job uses its share of a GPU: beside others by NVIDIA's Multi-Process Service (--gres=mps), or in turns with
+// them
 // (--gres=shard).
 enum class GpuSharing : unsigned char { kMps, kTimeSlices };
 GpuSharing gpu_sharing(const JobSpec& spec);

@@ -32,10 +32,10 @@ std::string index_list(const std::vector<NodeGpu>& gpus);
 // The NAME=value that make a process see exactly these; none for an empty list.
 std::vector<std::string> visibility_env(const std::vector<NodeGpu>& gpus);
 
-// --gpu-bind, for the task of this local rank: [verbose|quiet,] and none, closest, per_task:N, single:N, map_gpu:LIST or
-// mask_gpu:LIST, where "1*3" stands for "1,1,1". What is not understood and "none" leave every GPU visible. near: the
-// memory nodes of the task's cores, for "closest"; where no GPU lies at one, all are as close. gpus_per_task > 0 without
-// a binding binds that many each.
+// --gpu-bind, for the task of this local rank: [verbose|quiet,] and none, closest, per_task:N, single:N, map_gpu:LIST
+// or mask_gpu:LIST, where "1*3" stands for "1,1,1". What is not understood and "none" leave every GPU visible. near:
+// the memory nodes of the task's cores, for "closest"; where no GPU lies at one, all are as close. gpus_per_task > 0
+// without a binding binds that many each.
 std::vector<NodeGpu> bound_gpus(const std::vector<NodeGpu>& gpus, std::string_view binding, std::uint32_t gpus_per_task,
                                 std::uint32_t local_rank, const std::vector<std::int32_t>& near = {});
 

@@ -69,8 +69,7 @@ void add_programs(std::vector<std::string>& out, const StepSpec& spec, std::stri
 // files of all GPUs of the job stay open to all of its tasks: peers map each other's memory.
 void bind_gpus(LaunchStep& launch, const Job& job, const Step& step, const StepPlace& place, const Node& node) {
   const Grant& grant = job.allocation->grants[place.grant];
-  const std::vector<NodeGpu> gpus =
-      gpus_of(node, place.devices | grant.visible().minus(grant.devices), grant.parts);
+  const std::vector<NodeGpu> gpus = gpus_of(node, place.devices | grant.visible().minus(grant.devices), grant.parts);
   if (gpus.empty())
     return;
   std::vector<CoreSet> near_gpus;
@@ -122,7 +121,8 @@ void bind_memory(LaunchStep& launch, LaunchVariables& variables, const Step& ste
   variables.set("SLURM_MEM_BIND_LIST", list);
   variables.set_if("SLURM_MEM_BIND_PREFER", prefer ? "prefer" : "");
   variables.set_if("SLURM_MEM_BIND_SORT", sorted ? "sort" : "");
-  variables.set("SLURM_MEM_BIND", format("{}{},{}{}", verbose ? "verbose" : "quiet", prefer ? ",prefer" : "", kind, list));
+  variables.set("SLURM_MEM_BIND",
+                format("{}{},{}{}", verbose ? "verbose" : "quiet", prefer ? ",prefer" : "", kind, list));
 }
 
 // Each task's own cores, when a binding narrows them, and what Slurm says of it to the tasks.
