@@ -55,7 +55,7 @@ const Level kPublicLevel{{"api.sock", "ca.pem"}, {}, {}};
 const Level kPkiLevel{{}, {"ca.", "controller.", "node."}, {}};
 const Level kLogLevel{{}, {"controller.log"}, {}};
 const Level kRunLevel{{"api.sock", "gpus"}, {}, {}};
-const Level kStateLevel{{"lock", "journal", "journal.tip", "lease"}, {}, {{"shims", nullptr}, {"hooks", nullptr}}};
+const Level kStateLevel{{"lock", "journal", "journal.tip", "lease"}, {}, {{"shims", nullptr}, {"hooks", nullptr}, {"places", nullptr}, {"scratch", nullptr}}};
 const Level kNodeLevel{
     {"agent.json", "init.pid", "agent.run", "boot_id", "gpus", "hostname", "ld.so.cache", "ld.so.conf"},
     {"log"},
