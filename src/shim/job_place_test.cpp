@@ -168,7 +168,7 @@ TEST_F(JobPlaceTest, TmpAndSharedMemoryAreItsOwn) {
                                                                                                                    : 0;
                    }),
             0);
-  for (const std::string path : {"/tmp" + mine, "/var/tmp" + mine, "/dev/shm" + mine})
+  for (const std::string& path : {"/tmp" + mine, "/var/tmp" + mine, "/dev/shm" + mine})
     EXPECT_FALSE(is_there(path)) << path;
   // The next to come finds the same, and another user finds nothing by its name on the node.
   const OpenPlace again = open(place());

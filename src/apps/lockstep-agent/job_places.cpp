@@ -63,6 +63,14 @@ std::int64_t tmpfs_asked(const std::vector<std::string>& env) {
   return 0;
 }
 
+// Files of ours that tasks use, where somebody put us below /tmp: all of a cluster's, or these.
+std::vector<std::string> ours_below_tmp(const AgentFile& settings) {
+  if (!settings.cluster_dir.empty())
+    return {settings.cluster_dir};
+  const auto above = [](const std::string& path) { return path.substr(0, path.rfind('/')); };
+  return {settings.run_dir, settings.state_dir, above(settings.shim), above(settings.socket)};
+}
+
 void tell_limits(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const auto limit = fd < 0 ? Result<ScratchLimit>(os_error(folder)) : try_scratch_limit(fd);
@@ -114,7 +122,7 @@ JobPlaces::JobPlaces(const AgentFile& settings, const std::string& node)
     : shim_(settings.shim),
       places_(absolute_path(format("{}/{}", settings.run_dir, kPlacesFolder))),
       scratch_(absolute_path(scratch_folder(settings, node))),
-      cluster_dir_(settings.cluster_dir),
+      shown_(ours_below_tmp(settings)),
       private_tmp_(settings.places.private_tmp.value_or(settings.cluster_dir.empty())) {
   if (const auto ready = prepare(); !ready.ok()) {
     warn_of_places("jobs have no places of their own on this node: " + ready.error().message);
@@ -155,8 +163,7 @@ void JobPlaces::note(const LaunchAttempt& launch) {
   place.tmpfs_mb = apart_ ? tmpfs_asked(process.env) : 0;
   place.memory_mb = launch.memory_mb;
   place.work_dir = process.work_dir;
-  if (!cluster_dir_.empty())
-    place.shown.push_back(cluster_dir_);
+  place.shown = shown_;
   place.user_name = launch.user_name;
   place.user_home = launch.user_home;
   place.user_shell = launch.user_shell;

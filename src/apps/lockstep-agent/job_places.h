@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "agent/held_attempt.h"
 #include "model/agent_messages.h"
@@ -36,7 +37,8 @@ class JobPlaces {
   std::set<std::string> names() const;
   void remove(const std::string& name);
 
-  std::string shim_, places_, scratch_, cluster_dir_;
+  std::string shim_, places_, scratch_;
+  std::vector<std::string> shown_;  // of ours, to every job
   bool private_tmp_ = false, apart_ = false, ready_ = false;
   std::set<std::string> noted_;
   std::map<std::string, std::unique_ptr<Removal>> removing_;

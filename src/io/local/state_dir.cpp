@@ -57,7 +57,12 @@ const Level kLogLevel{{}, {"controller.log"}, {}};
 const Level kRunLevel{{"api.sock", "gpus"}, {}, {}};
 const Level kStateLevel{{"lock", "journal", "journal.tip", "lease", "mig_slices"},
                         {},
-                        {{"shims", nullptr}, {"hooks", nullptr}, {"containers", nullptr}, {"mps", nullptr}}};
+                        {{"shims", nullptr},
+                         {"hooks", nullptr},
+                         {"containers", nullptr},
+                         {"mps", nullptr},
+                         {"places", nullptr},
+                         {"scratch", nullptr}}};
 const Level kNodeLevel{
     {"agent.json", "init.pid", "agent.run", "boot_id", "gpus", "gpus.lock", "hostname", "ld.so.cache", "ld.so.conf"},
     {"log"},
