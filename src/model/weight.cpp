@@ -412,6 +412,7 @@ void weigh(Weigher& w, const Node& node) {
   w.text("hostname", node.hostname);
   w.text("boot_id", node.boot_id);
   w.text("version", node.version);
+  w.list("numa", node.numa, [&](const CoreSet& cores) { w.bits("numa", cores); });
   w.list("devices", node.devices, [&](const Device& device) {
     w.fields(6);
     w.text("kind", device.kind);
