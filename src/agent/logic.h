@@ -95,7 +95,7 @@ class AgentLogic {
   Instant renewed() const;
   std::set<std::uint64_t> jobs() const;                    // of which something is here
   std::set<std::pair<JobId, AttemptNo>> attempts() const;  // of which something is here, or still to come or to end
-  std::vector<PartsHeld> parts() const;  // of attempts that have some, or of which that is not known
+  std::vector<PartsHeld> parts() const;                    // of attempts that have some, or of which that is not known
   // For the local broker: whose attempts run here.
   bool runs_for(std::uint32_t uid) const;
   std::vector<JobId> jobs_of(std::uint32_t uid) const;  // with any attempt here, also one that only waits for steps

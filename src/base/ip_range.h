@@ -9,7 +9,7 @@
 namespace lockstep {
 
 struct IpRange {
-  std::uint32_t first = 0;  // lowest address; the bits behind the prefix are 0
+  std::uint32_t first = 0;   // lowest address; the bits behind the prefix are 0
   std::uint32_t prefix = 0;  // 8 to 30 where it was parsed
   std::uint32_t last() const { return first | (prefix == 0 ? UINT32_MAX : (UINT32_MAX >> prefix)); }
   bool overlaps(const IpRange& other) const { return first <= other.last() && other.first <= last(); }

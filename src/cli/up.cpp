@@ -526,7 +526,8 @@ Result<int> up(const Options& options) {
       return failed;
   tell_up(dir, conf, *started_controller && started == 0);
   if (!agents.empty() && started < node_names(conf).size())
-    fprintf(stderr, "nodes that ran already keep their settings until their next start: lockstep down, then lockstep up\n");
+    fprintf(stderr,
+            "nodes that ran already keep their settings until their next start: lockstep down, then lockstep up\n");
   if (!options.listen.empty())
     TRY(print_join_line(dir, listener_of(conf)));
   return 0;

@@ -326,7 +326,7 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
   Node facts = ask.facts;
   if (facts.reason.empty())
     facts.reason = overlap;
-  take_word(node, facts, txn.now());
+  take_word(node, facts, known, txn.now());
   const Ref<Node> made = put_up(txn, std::move(node), known, rebooted);
   if (rebooted)
     (void)prove_stopped(txn, *made, Proof::kAtOnce);

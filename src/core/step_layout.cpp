@@ -419,7 +419,8 @@ std::string missing_type(const Tables& tables, const Job& job, const StepSpec& s
 
 std::uint32_t devices_granted(const Job& job, std::uint16_t group) {
   std::uint32_t count = 0;
-  for (const Grant& grant : job.allocation->grants) count += grant.group == group ? grant.devices.count() + static_cast<std::uint32_t>(grant.parts.size()) : 0;
+  for (const Grant& grant : job.allocation->grants)
+    count += grant.group == group ? grant.devices.count() + static_cast<std::uint32_t>(grant.parts.size()) : 0;
   return count;
 }
 

@@ -164,7 +164,7 @@ TEST(StepParts, AreAsManyAsTheirTasksNeed) {
     if (!outcome.ok())
       return outcome.error().message;
     check_invariants(w.state);
-    return format("{}", w.state.tables().step(job, outcome->answer.step)->places.at(0).ranks.size());
+    return format("{}", w.state.tables().step(job, outcome->answer.step)->places[0].ranks.size());
   };
   EXPECT_EQ(made(2, {"gpu", "", 1, 250}), "2");
   EXPECT_EQ(made(1, {"gpu", "", 2, 250}), "1");

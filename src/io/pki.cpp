@@ -299,9 +299,7 @@ Result<std::unique_ptr<ClusterCa>> ClusterCa::open_or_make(const std::string& di
 const std::string& ClusterCa::certificate_pem() const { return inner_->pem; }
 std::string ClusterCa::certificate_path() const { return inner_->directory + "/ca.pem"; }
 const std::string& ClusterCa::fingerprint() const { return inner_->fingerprint; }
-std::string ClusterCa::secret_for(std::string_view purpose) const {
-  return hmac_sha256_hex(inner_->key_file, purpose);
-}
+std::string ClusterCa::secret_for(std::string_view purpose) const { return hmac_sha256_hex(inner_->key_file, purpose); }
 
 bool ClusterCa::is_on_disk() const {
   const auto pem = read_file(certificate_path()), key_pem = read_file(inner_->directory + "/ca.key");

@@ -185,7 +185,7 @@ struct Refused {
 struct RenewAck {
   std::int64_t sent_boot_us = 0;
   std::int64_t wall_us = 0;  // the controller's clock as it answered, since the epoch; 0 = not told
-};  // echoes Renew; extends every fence from that moment
+};                           // echoes Renew; extends every fence from that moment
 struct ReportAck {
   std::vector<std::uint64_t> numbers;
 };

@@ -44,11 +44,11 @@ inline constexpr std::size_t kOwnersMax = 64;
 // Separate ranges of an array's indices, or of elements named: a change of one element writes the array's record anew.
 inline constexpr std::size_t kPiecesMax = 1024;
 inline constexpr std::size_t kWaitingPiecesMax =
-    2 * kPiecesMax;                                   // of what is left of an array when some were picked out
-inline constexpr std::size_t kContainersMax = 32;  // of a sandbox
-inline constexpr std::size_t kVolumesMax = 64;     // likewise
-inline constexpr std::size_t kGroupIdsMax = 65'536;   // of a user: Linux' NGROUPS_MAX
-inline constexpr std::size_t kHoldingsMax = 65'536;   // attempts an agent says it holds
+    2 * kPiecesMax;                                      // of what is left of an array when some were picked out
+inline constexpr std::size_t kContainersMax = 32;        // of a sandbox
+inline constexpr std::size_t kVolumesMax = 64;           // likewise
+inline constexpr std::size_t kGroupIdsMax = 65'536;      // of a user: Linux' NGROUPS_MAX
+inline constexpr std::size_t kHoldingsMax = 65'536;      // attempts an agent says it holds
 inline constexpr std::size_t kPartsPerNodeMax = 65'536;  // parts of devices that one attempt has on a node
 inline constexpr std::size_t kHeldWorkMax = 200'000;     // steps or tasks of one of them
 

@@ -25,7 +25,7 @@ struct Unconfirmed {
 struct Node {
   Meta meta;  // meta.name is the node name
   NodeId id;
-  std::string address;  // where its tasks are reached: "10.77.3.2"
+  std::string address;     // where its tasks are reached: "10.77.3.2"
   std::string task_range;  // of addresses that its tasks get: "10.77.128.0/25"; "" = it has none to give
   std::string hostname;
   std::string boot_id;  // of the machine; a new one proves that everything before is gone
@@ -44,8 +44,8 @@ struct Node {
   std::vector<Unconfirmed> unconfirmed;  // nor while one of these is not forgiven; sorted by job
   std::string reason;                    // why it is drained or down, as somebody said: see reason_of()
   UserId reason_by;
-  std::string word;     // what it says itself is wrong with it; "" = nothing
-  Instant word_at;      // since when it says so
+  std::string word;                     // what it says itself is wrong with it; "" = nothing
+  Instant word_at;                      // since when it says so
   Instant reason_at, boot_at, seen_at;  // seen_at: last hello, break of the connection, or loss
   bool has_fence_hook = false;          // someone can prove it stopped (virtual, cloud, power)
   Duration hooks_take;                  // its prolog and its epilog may take so long each, at most; 0 = it has none

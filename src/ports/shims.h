@@ -43,12 +43,12 @@ struct ShimStart {
 struct ShimEvent {
   enum class What : unsigned char { kStarted, kFailed, kEnded, kPaused, kResumed, kContainers } what = What::kStarted;
   WorkId key;
-  std::string why;                  // kFailed
-  std::vector<TaskResult> results;  // kEnded, by rank
-  std::uint32_t number = 0;         // kPaused, kResumed: of the order that this answers
-  Instant at;                       // boot clock: when it happened, by the shim's word; 0 = just now
-  WorkUse use = {};                 // kEnded
-  std::string address;              // kContainers: of the sandbox; "" = the node's
+  std::string why;                          // kFailed
+  std::vector<TaskResult> results;          // kEnded, by rank
+  std::uint32_t number = 0;                 // kPaused, kResumed: of the order that this answers
+  Instant at;                               // boot clock: when it happened, by the shim's word; 0 = just now
+  WorkUse use = {};                         // kEnded
+  std::string address;                      // kContainers: of the sandbox; "" = the node's
   std::vector<ContainerStatus> containers;  // kContainers
 };
 

@@ -1,8 +1,8 @@
 // The namespaces of a task's sandbox, made by its shim for itself and so for all it starts: network (with an address of
 // its own, by the distribution's CNI plug-ins), IPC and host name. The shim holds them: they last for as long as it
 // does, whatever containers come and go, and the kernel takes them with it, however it ends. The address itself stays
-// taken until the controller knows of the end: then the agent lets it go (release_address_of), and another task may have
-// it.
+// taken until the controller knows of the end: then the agent lets it go (release_address_of), and another task may
+// have it.
 #pragma once
 
 #include <string>

@@ -214,7 +214,7 @@ class Shim {
   std::size_t launched_ = 0;              // so many of the first tasks
   std::map<pid_t, TaskEnd> early_ends_;   // of tasks that ended before we knew their pids
   ControlGroup group_{{}, {}};
-  WorkUse used_;                                // of all processes that were waited for; says nothing of tasks
+  WorkUse used_;  // of all processes that were waited for; says nothing of tasks
   std::uint64_t memory_kills_ = 0, memory_kills_told_ = 0;
   std::string killed_program_;                  // the last one that SIGKILL ended
   std::unique_ptr<PmiLink> world_;              // of tasks that find each other

@@ -291,12 +291,10 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
 
 Result<void> add_hook_settings(AgentFile& file, std::string_view text) {
   const auto o = TRY(parse_object(text, "settings of hooks"));
-  TRY(check_names(o,
-                  {{"hooks", json::object()},
-                   {"health", json::object()},
-                   {"places", json::object()},
-                   {"sampling", json::object()}},
-                  ""));
+  TRY(check_names(
+      o,
+      {{"hooks", json::object()}, {"health", json::object()}, {"places", json::object()}, {"sampling", json::object()}},
+      ""));
   return read_parts(o, file);
 }
 

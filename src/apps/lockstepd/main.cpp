@@ -77,7 +77,8 @@ ComposerHooks slurm_hooks(const std::string& cluster_name, const std::string& se
   hooks.step = [facts, secret](LaunchStep& launch, const Tables& tables, const Job& job, const Step& step,
                                std::size_t place) {
     if (launch.pmi != Pmi::kNone)  // the same for all its nodes, and after a restart
-      launch.world_secret = hmac_sha256_hex(secret, text_of({job.id, step.attempt, StepPart{step.number}})).substr(0, 32);
+      launch.world_secret =
+          hmac_sha256_hex(secret, text_of({job.id, step.attempt, StepPart{step.number}})).substr(0, 32);
     slurm::add_slurm_words(launch, tables, job, step, place, facts(tables));
   };
   return hooks;

@@ -23,12 +23,12 @@
 namespace lockstep {
 
 struct GroupLimits {
-  std::int64_t memory_mb = 0;                // with swap; 0 = none
-  std::uint32_t processes = 0;               // and threads; 0 = none
-  std::string cpus;                          // as in cpuset.cpus: "0-3,8"; "" = all that the node has
-  std::uint32_t cores = 0;                   // its weight where jobs compete for processors and disks; 0 = as any other
-  std::int64_t part_memory_mb = 0;           // of the part alone; 0 = what the job has
-  DeviceLimits devices;                      // which the part may not open
+  std::int64_t memory_mb = 0;       // with swap; 0 = none
+  std::uint32_t processes = 0;      // and threads; 0 = none
+  std::string cpus;                 // as in cpuset.cpus: "0-3,8"; "" = all that the node has
+  std::uint32_t cores = 0;          // its weight where jobs compete for processors and disks; 0 = as any other
+  std::int64_t part_memory_mb = 0;  // of the part alone; 0 = what the job has
+  DeviceLimits devices;             // which the part may not open
 };
 
 struct GroupUse {
