@@ -1,6 +1,7 @@
 #include "cli/installed_node.h"
 
 #include <signal.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/installed.h"
@@ -176,6 +177,7 @@ Result<void> remove_node_files() {
     TRY(remove_by({"rm", "-rf", "--one-file-system", "--", path}));
   if (access(at.agent_run_dir.c_str(), F_OK) != 0)
     return {};
+  umount2((at.agent_run_dir + "/places").c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);  // namespaces of jobs were kept there
   return remove_by({"find", at.agent_run_dir, "-xdev", "-mindepth", "1", "-delete"});  // it may be a mount point
 }
 
