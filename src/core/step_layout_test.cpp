@@ -150,6 +150,7 @@ TEST(StepParts, AreAsManyAsTheirTasksNeed) {
   World w{1};
   JobSpec spec = World::interactive(1);
   spec.groups[0].tasks = {2, 2};
+  spec.groups[0].tasks_per_node = 2;
   spec.groups[0].per_task.devices = {{"gpu", "", 1, 250}};
   const JobId job = w.submit(spec);
   w.settle();
@@ -170,7 +171,7 @@ TEST(StepParts, AreAsManyAsTheirTasksNeed) {
   EXPECT_EQ(made(1, {"gpu", "", 2, 250}), "1");
   EXPECT_NE(made(3, {"gpu", "", 1, 250}).find("the 2 device(s)"), std::string::npos) << made(3, {"gpu", "", 1, 250});
   EXPECT_NE(made(1, {"gpu", "", 1, 500}).find("are too few"), std::string::npos);
-  EXPECT_NE(made(1, {"gpu", "", 1, 0, 0, "1g.10gb"}).find("are too few"), std::string::npos);
+  EXPECT_NE(made(1, {"gpu", "", 1, kWholeDevice, 0, "1g.10gb"}).find("are too few"), std::string::npos);
 }
 
 // As with Slurm: who shares the cores with other steps still has no more of them than the job.
