@@ -30,6 +30,7 @@ constexpr std::size_t kPlaceMax = 1 << 20;
 constexpr const char* kNoteFile = "place";
 constexpr const char* kLockFile = "lock";
 constexpr const char* kNamespaceFile = "ns";
+constexpr const char* kIpcFile = "ipc";
 constexpr const char* kPasswdFile = "passwd";
 constexpr const char* kGroupFile = "group";
 constexpr const char* kMadeFile = "made";    // all of SCRATCH/12-1 is there
@@ -83,8 +84,8 @@ void unmount_all(const std::string& file) {
   for (int i = 0; i < kUnmountsMax && ::umount2(file.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0; ++i) {}
 }
 
-bool holds_namespace(int folder) {
-  const Opened fd(::openat(folder, kNamespaceFile, O_PATH | O_CLOEXEC));
+bool holds_namespace(int folder, const char* file) {
+  const Opened fd(::openat(folder, file, O_PATH | O_CLOEXEC));
   struct statfs found {};
   return fd.valid() && ::fstatfs(fd.get(), &found) == 0 && found.f_type == NSFS_MAGIC;
 }
@@ -136,10 +137,12 @@ Result<void> make_namespace(int fd, const std::string& folder, const JobPlace& p
     sources.tmp = format("{}/{}/tmp", place.scratch, kClosedFolder);
     sources.var_tmp = format("{}/{}/var_tmp", place.scratch, kClosedFolder);
   }
-  const std::string file = format("{}/{}", folder, kNamespaceFile);
-  unmount_all(file);  // one that was begun
-  TRY(write_whole(fd, kNamespaceFile, "", 0600));
-  TRY(make_place_namespace(place, sources, file));
+  const PlaceFiles files{format("{}/{}", folder, kNamespaceFile), format("{}/{}", folder, kIpcFile)};
+  for (const auto& [file, name] : {std::pair(files.mounts, kNamespaceFile), std::pair(files.ipc, kIpcFile)}) {
+    unmount_all(file);  // one that was begun
+    TRY(write_whole(fd, name, "", 0600));
+  }
+  TRY(make_place_namespace(place, sources, files));
   return write_whole(fd, kReadyFile, "", 0600);
 }
 
@@ -148,7 +151,8 @@ Result<void> make_place(int fd, const std::string& folder, const JobPlace& place
     TRY(make_directories(place));
     TRY(write_whole(fd, kMadeFile, "", 0600));
   }
-  const bool is_ready = ::faccessat(fd, kReadyFile, F_OK, 0) == 0 && holds_namespace(fd);
+  const bool is_ready = ::faccessat(fd, kReadyFile, F_OK, 0) == 0 && holds_namespace(fd, kNamespaceFile) &&
+                        holds_namespace(fd, kIpcFile);
   return place.apart && !is_ready ? make_namespace(fd, folder, place) : Result<void>();
 }
 
@@ -266,8 +270,9 @@ Result<OpenPlace> open_job_place(const std::string& folder) {
   if (!place.apart)
     return out;
   out.mounts = ::openat(fd.get(), kNamespaceFile, O_RDONLY | O_CLOEXEC);
+  out.ipc = ::openat(fd.get(), kIpcFile, O_RDONLY | O_CLOEXEC);
   out.outside = ::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (out.mounts < 0 || out.outside < 0)
+  if (out.mounts < 0 || out.ipc < 0 || out.outside < 0)
     return os_error(folder);
   return out;
 }
@@ -275,7 +280,7 @@ Result<OpenPlace> open_job_place(const std::string& folder) {
 Result<void> remove_job_place(const std::string& folder, const std::string& scratch) {
   CHECK(parse_place_name(last_part(folder)) && last_part(folder) == last_part(scratch),
         format("{} and {} are of no job", folder, scratch));
-  unmount_all(format("{}/{}", folder, kNamespaceFile));
+  for (const char* file : {kNamespaceFile, kIpcFile}) unmount_all(format("{}/{}", folder, file));
   const Opened above = open_folder(AT_FDCWD, folder_above(scratch).c_str());
   if (above.valid() && !drop_scratch(above.get(), last_part(scratch)))
     TRY(remove_tree(above.get(), last_part(scratch)));

@@ -1,9 +1,10 @@
-// The places that a job has to itself on a node: /tmp, /var/tmp and /dev/shm, a directory for its files, a /proc that
-// shows the processes of its user alone and, where the node does not know that user, an /etc/passwd and /etc/group that
+// The places that a job has to itself on a node: /tmp, /var/tmp and /dev/shm, System V's shared memory and queues, a
+// directory for its files, a /proc that shows the processes of its user alone and, where the node does not know that user, an /etc/passwd and /etc/group that
 // do. All but the directory are mounts in a namespace of the job's, which each of its tasks joins by itself.
 //
 //   RUN/places/12-1/    for us alone: `place` says how it is to be (written by the agent), `ns` is the namespace
-//                       (bound there by the first shim that needs it), `passwd` and `group`
+//                       (bound there by the first shim that needs it), `ipc` that of System V's objects, `passwd`
+//                       and `group`
 //   SCRATCH/12-1/       `scratch` is the user's, `private` is closed and holds what the job finds as /tmp and /var/tmp
 //
 // Both stay until remove_job_place(), whatever becomes of agent and shims. Sources: mount_namespaces(7), proc(5),
@@ -52,6 +53,7 @@ Result<void> note_job_place(const std::string& folder, const JobPlace& place);
 // What a task needs to join.
 struct OpenPlace {
   int mounts = -1;      // the namespace, for setns(2); -1 = none
+  int ipc = -1;         // likewise of System V's objects
   int outside = -1;     // the root directory of the node, by which files are opened as they are called outside
   std::string scratch;  // the user's directory; "" = none
 };

@@ -212,7 +212,7 @@ class FirstInside {
         told_(std::exchange(other.told_, -1)),
         hold_(std::exchange(other.hold_, -1)) {}
 
-  std::string namespace_file() const { return format("/proc/{}/ns/mnt", pid_); }
+  std::string namespace_file(const char* kind) const { return format("/proc/{}/ns/{}", pid_, kind); }
   Result<void> mount();
 
  private:
@@ -235,7 +235,7 @@ constexpr const char* kDone = "!";
     CPU_SET(processor, &one);
     ::sched_setaffinity(0, sizeof one, &one);
   }
-  if (::unshare(CLONE_NEWNS) != 0)
+  if (::unshare(CLONE_NEWNS | CLONE_NEWIPC) != 0)
     ::_exit(1);
   tell_maker(tell, kDone);
   if (!wait_for_byte(wait))
@@ -298,7 +298,7 @@ Result<void> FirstInside::mount() {
 
 // Of a namespace the kernel takes a mount only where that is younger than ours, by numbers that some kernels (6.18)
 // give out for each processor by itself. On the one that ours was made on there is a higher one.
-Result<FirstInside> make_held(const JobPlace& place, const PlaceSources& sources, const std::string& file) {
+Result<FirstInside> make_held(const JobPlace& place, const PlaceSources& sources, const PlaceFiles& files) {
   constexpr int kWherever = -1;
   cpu_set_t processors;
   CPU_ZERO(&processors);
@@ -307,8 +307,12 @@ Result<FirstInside> make_held(const JobPlace& place, const PlaceSources& sources
     if (processor != kWherever && !CPU_ISSET(processor, &processors))
       continue;
     FirstInside first = TRY(FirstInside::make(processor, place, sources));
-    if (::mount(first.namespace_file().c_str(), file.c_str(), nullptr, MS_BIND, nullptr) == 0)
-      return first;
+    const std::string mounts = first.namespace_file("mnt"), ipc = first.namespace_file("ipc");
+    if (::mount(mounts.c_str(), files.mounts.c_str(), nullptr, MS_BIND, nullptr) == 0) {
+      if (::mount(ipc.c_str(), files.ipc.c_str(), nullptr, MS_BIND, nullptr) == 0)
+        return first;
+      break;
+    }
     if (errno != EINVAL)
       break;
   }
@@ -335,8 +339,8 @@ Result<void> mount_job_place(const JobPlace& place, const PlaceSources& paths) {
   return mount_processes();
 }
 
-Result<void> make_place_namespace(const JobPlace& place, const PlaceSources& sources, const std::string& file) {
-  FirstInside first = TRY(make_held(place, sources, file));
+Result<void> make_place_namespace(const JobPlace& place, const PlaceSources& sources, const PlaceFiles& files) {
+  FirstInside first = TRY(make_held(place, sources, files));
   return first.mount();
 }
 

@@ -84,7 +84,7 @@ class JobPlaceTest : public testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
   }
   static void close(const OpenPlace& opened) {
-    for (const int fd : {opened.mounts, opened.outside})
+    for (const int fd : {opened.mounts, opened.ipc, opened.outside})
       if (fd >= 0)
         ::close(fd);
   }

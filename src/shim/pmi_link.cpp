@@ -55,6 +55,7 @@ TaskPlan plan_of(const ShimStart& start, const std::string& program, const std::
   plan.streams[1].flags = plan.streams[2].flags = O_WRONLY;
   plan.enter = start.enter;
   plan.mounts = place.mounts;
+  plan.ipc = place.ipc;
   plan.outside = place.outside;
   plan.inherited = std::move(ends);
   return plan;

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kLineMax = 1 << 20;  // of a keeper that is not ours any more
+constexpr std::size_t kContainerLineMax = 1 << 20;  // of a keeper that is not ours any more
 constexpr int kReadsAtOnce = 16;
 
 void close_end(int& fd) {
@@ -90,7 +90,7 @@ bool SandboxTask::read() {
     const ssize_t n = ::read(fd_, chunk, sizeof chunk);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
       break;
-    if (n <= 0 || unread_.size() > kLineMax) {
+    if (n <= 0 || unread_.size() > kContainerLineMax) {
       close_end(fd_);
       break;
     }

@@ -287,7 +287,7 @@ Result<void> Shim::open_place() {
 
 // Memory that its files took is free when nobody holds its mounts.
 void Shim::close_place() {
-  for (int* fd : {&place_.mounts, &place_.outside})
+  for (int* fd : {&place_.mounts, &place_.ipc, &place_.outside})
     if (*fd >= 0)
       ::close(std::exchange(*fd, -1));
 }
@@ -414,6 +414,7 @@ bool Shim::finish_container() {
                                        first.output_path(first.output_path(1).empty() ? 0 : 1));
     plan.enter = start_.enter;
     plan.mounts = place_.mounts;
+    plan.ipc = place_.ipc;
     plan.outside = place_.outside;
     finish_ = std::make_unique<TaskStart>(std::move(plan));
     finish_->run();

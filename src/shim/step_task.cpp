@@ -157,6 +157,7 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   plan.no_new_privs = start.no_new_privs;
   plan.enter = start.enter;
   plan.mounts = place.mounts;
+  plan.ipc = sandbox ? -1 : place.ipc;  // a sandbox has its own
   plan.outside = place.outside;
   if (!step.cores_by_rank.empty())
     plan.cores = step.cores_by_rank[local_];

@@ -200,7 +200,8 @@ void TaskStart::Child::enter_groups() {
 }
 
 void TaskStart::Child::join_mounts() {
-  if (plan.mounts >= 0 && ::syscall(SYS_setns, plan.mounts, CLONE_NEWNS) != 0)
+  if ((plan.ipc >= 0 && ::syscall(SYS_setns, plan.ipc, CLONE_NEWIPC) != 0) ||
+      (plan.mounts >= 0 && ::syscall(SYS_setns, plan.mounts, CLONE_NEWNS) != 0))
     give_up(Stage::kMounts);
 }
 

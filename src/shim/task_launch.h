@@ -54,6 +54,7 @@ struct TaskPlan {
   std::string note;                // a line for its error output, without the end of a line
   std::vector<std::string> enter;  // files of control groups, each of which takes a "0" from who enters
   int mounts = -1;                 // a mount namespace that it joins; -1 = none
+  int ipc = -1;                    // likewise of System V's objects
   int outside = -1;                // with it: a root directory, from which the paths of its streams are opened
   bool blocks_signals = false;     // all that can be: what is stopped has ended before it, and this only clears up
   std::vector<int> inherited;      // descriptors that the program has from 3 on; none for a script

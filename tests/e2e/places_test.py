@@ -77,6 +77,15 @@ class Places(unittest.TestCase):
         self.assertEqual(other, "2\n")
         eventually(lambda: self.c.left() == [], what="nothing is left")
 
+    def test_shared_memory_of_system_v_goes_with_its_job(self):
+        count = "tail -n +2 /proc/sysvipc/shm | wc -l"
+        script = self.c.script("#!/bin/sh\nipcmk -M 4096 > /dev/null\n" f"srun sh -c '{count}'\n", "ipc.sh")
+        job = self.c.sbatch("-w", "n1", script)
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        self.assertEqual(self.c.output(job), "1\n")
+        self.assertEqual(self.c.said(count, "-w", "n1"), "0\n")
+        self.assertEqual(self.c.in_node("n1", "sh", "-c", count).stdout, "0\n")
+
     def test_files_that_a_user_named_lie_where_he_finds_them(self):
         named = f"/tmp/lockstep-{os.getpid()}-named"
         self.addCleanup(lambda: [os.unlink(named + end) for end in (".out", ".in") if os.path.exists(named + end)])
