@@ -55,7 +55,7 @@ NodeStatus node_status(const Node& node, const NodeUse& use) {
 void add_own_node(Ping& ping, const NodeStatus& node) {
   ping.node = node.name;
   ping.node_state = node.state;
-  ping.node_reason = reason_of(node).words;
+  ping.node_reason = node.reason;
   ping.cores = node.cores;
   ping.memory_mb = node.memory_mb;
   ping.gpus = node.devices;
