@@ -864,18 +864,20 @@ TEST(Attempts, WhatANodeSaysOfItselfIsTheReasonOfItsRecord) {
   hello("its disk is full", true);
   EXPECT_EQ(reason_of(w.node(1)).words, "Node says: its disk is full (drained while that lasts)");
   EXPECT_FALSE(node_usable(w.node(1)));
-  EXPECT_TRUE(w.node(1).reason_at);
+  EXPECT_TRUE(reason_of(w.node(1)).at);
   UpdateNode resumed;
   resumed.name = "n1";
   resumed.drain = false;
   w.must(resumed);
   EXPECT_FALSE(node_usable(w.node(1))) << "there is no more room for that";
-  EXPECT_NE(w.node(1).reason, "");
+  EXPECT_NE(reason_of(w.node(1)).words, "");
+  hello("its memory fails", true);
+  EXPECT_EQ(reason_of(w.node(1)).words, "Node says: its memory fails (drained while that lasts)");
   hello("its journal was damaged", false);
   EXPECT_EQ(reason_of(w.node(1)).words, "Node says: its journal was damaged");
   EXPECT_TRUE(node_usable(w.node(1))) << "it takes work again";
   hello("", false);
-  EXPECT_EQ(w.node(1).reason, "");
+  EXPECT_EQ(reason_of(w.node(1)).words, "");
   // What an administrator decided stays.
   UpdateNode drained;
   drained.name = "n1";

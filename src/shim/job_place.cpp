@@ -151,8 +151,8 @@ Result<void> make_place(int fd, const std::string& folder, const JobPlace& place
     TRY(make_directories(place));
     TRY(write_whole(fd, kMadeFile, "", 0600));
   }
-  const bool is_ready = ::faccessat(fd, kReadyFile, F_OK, 0) == 0 && holds_namespace(fd, kNamespaceFile) &&
-                        holds_namespace(fd, kIpcFile);
+  const bool is_ready =
+      ::faccessat(fd, kReadyFile, F_OK, 0) == 0 && holds_namespace(fd, kNamespaceFile) && holds_namespace(fd, kIpcFile);
   return place.apart && !is_ready ? make_namespace(fd, folder, place) : Result<void>();
 }
 

@@ -1,6 +1,7 @@
 // The places that a job has to itself on a node: /tmp, /var/tmp and /dev/shm, System V's shared memory and queues, a
-// directory for its files, a /proc that shows the processes of its user alone and, where the node does not know that user, an /etc/passwd and /etc/group that
-// do. All but the directory are mounts in a namespace of the job's, which each of its tasks joins by itself.
+// directory for its files, a /proc that shows the processes of its user alone and, where the node does not know that
+// user, an /etc/passwd and /etc/group that do. All but the directory are mounts in a namespace of the job's, which each
+// of its tasks joins by itself.
 //
 //   RUN/places/12-1/    for us alone: `place` says how it is to be (written by the agent), `ns` is the namespace
 //                       (bound there by the first shim that needs it), `ipc` that of System V's objects, `passwd`
