@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "base/check.h"
@@ -135,6 +136,25 @@ bool stop_descendants(pid_t root, std::vector<pid_t>& seen) {
   all = all && found == seen;
   seen = std::move(found);
   return all;
+}
+
+namespace {
+std::optional<std::uint64_t> number_behind(const std::string& status, std::string_view field) {
+  const auto at = status.find(field);
+  const auto words = at == status.npos ? std::vector<std::string>() : split_words(status.substr(at + field.size(), 32));
+  return words.empty() ? std::nullopt : parse_uint(words.front());
+}
+}  // namespace
+
+void end_tracers(pid_t root, uid_t uid) {
+  for (const pid_t pid : descendants_of(root)) {
+    const auto tracer = number_behind(read_small(format("/proc/{}/status", pid).c_str()), "\nTracerPid:");
+    if (!tracer || *tracer == 0)
+      continue;
+    const auto owner = number_behind(read_small(format("/proc/{}/status", *tracer).c_str()), "\nUid:");
+    if (owner && *owner == uid)
+      ::kill(static_cast<pid_t>(*tracer), SIGKILL);
+  }
 }
 
 bool none_can_run(pid_t root) {

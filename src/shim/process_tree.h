@@ -22,6 +22,10 @@ bool any_lives_below(pid_t root);
 // is replaced by who is there now).
 bool stop_descendants(pid_t root, std::vector<pid_t>& seen);
 
+// Ends those processes of this user that trace what lives below, or has died there: it cannot be waited for before its
+// tracer lets go, and a PID namespace not end before that (ptrace(2), zap_pid_ns_processes of the kernel).
+void end_tracers(pid_t root, uid_t uid);
+
 // Every thread below stands, or waits in the kernel.
 bool none_can_run(pid_t root);
 

@@ -49,6 +49,7 @@ constexpr std::int64_t kSecondUs = 1'000'000;
 constexpr std::int64_t kLingerUs = 60 * kSecondUs;       // output nobody fetched stays this long after the end
 constexpr std::int64_t kHeardLingerUs = 10 * kSecondUs;  // once everything was sent, but not acknowledged
 constexpr std::int64_t kLeftoverEveryUs = 20'000;        // between looks at processes that do not die
+constexpr std::int64_t kTracedPatienceUs = 2 * kSecondUs;
 constexpr std::int64_t kPauseEveryUs = 1'000;            // between looks at processes that do not stop yet
 constexpr std::int64_t kFenceSlackUs = kSecondUs;        // the agent, if there is one, goes first
 constexpr std::int64_t kFenceKillWaitUs = 2 * kSecondUs;
@@ -165,6 +166,7 @@ class Shim {
   std::optional<int> signal_of(const Told& told) const;
   void signal_all(const Told& told);
   void signal_tasks(int signal);
+  void insist(std::int64_t now_us);
   void signal_first(const Told& told);
   pid_t first_process_of(const StepTask& task) const;
   void pause_as_told(const Told& told);
@@ -244,6 +246,7 @@ class Shim {
   std::int64_t pause_at_us_ = kTimeNever;  // next look at who still runs
   std::int64_t launched_us_ = boot_clock_us();
   std::int64_t started_at_us_ = launched_us_ + kLaunchPatienceUs;  // told then at the latest
+  std::int64_t killing_since_us_ = kTimeNever;
   std::int64_t kill_at_us_ = kTimeNever;                           // SIGKILL for those who ignored SIGTERM
   std::int64_t grace_until_us_ = 0;                                // for those that may finish what they write
   std::int64_t leftover_at_us_ = kTimeNever;                       // next look at what the tasks left behind
@@ -699,6 +702,7 @@ bool Shim::feed(StepClient& client) const {
 std::int64_t Shim::act_on_timers(std::int64_t now_us) {
   if (now_us >= kill_at_us_) {
     signal_tasks(SIGKILL);
+    insist(now_us);
     group_.thaw();  // what is frozen ends then, before it does anything else
     bury();
     kill_at_us_ = over_ ? kTimeNever : now_us + kLeftoverEveryUs;
@@ -792,6 +796,13 @@ std::optional<int> Shim::signal_of(const Told& told) const {
 void Shim::signal_all(const Told& told) {
   if (const auto signal = signal_of(told))
     signal_tasks(*signal);
+}
+
+// What was killed and does not go may be held by another process of its user.
+void Shim::insist(std::int64_t now_us) {
+  killing_since_us_ = std::min(killing_since_us_, now_us);
+  if (now_us - killing_since_us_ >= kTracedPatienceUs)
+    end_tracers(::getpid(), start_.launch.process.uid);
 }
 
 // Everybody but lockstep-pmi, which stops and goes on with them, and tidies up when they have ended.
@@ -927,6 +938,7 @@ void Shim::check_over() {
   look_for_memory_kills();
   if (!children_gone_ && any_lives_below(::getpid())) {
     kill_leftovers(world_goes(boot_clock_us()) ? world_->pid() : 0);
+    insist(boot_clock_us());
     leftover_at_us_ = boot_clock_us() + kLeftoverEveryUs;
     return;
   }

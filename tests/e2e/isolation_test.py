@@ -85,6 +85,25 @@ class Isolation(unittest.TestCase):
         self.assertIn("task 0: Out Of Memory", said)
         self.assertEqual(self.account(number, "State")[f"{number}.0"], ["OUT_OF_MEMORY"])
 
+    def test_who_traces_what_has_to_end_does_not_hold_it(self):
+        mark = f"{os.getpid()}77"
+        held = self.c.wrap(f"unshare -Urpf sh -c 'sleep {mark}; true'", "-w", "n1", user=2001)
+        tracer = self.c.script("import ctypes, os, time\n"
+                               "libc = ctypes.CDLL(None); libc.ptrace.argtypes = [ctypes.c_long] * 4\n"
+                               "def words(p):\n"
+                               "    try: return open(f'/proc/{p}/cmdline').read()\n"
+                               "    except OSError: return ''\n"
+                               f"while not (found := [p for p in os.listdir('/proc') if p.isdigit() and words(p).startswith('sleep\\0{mark}')]): time.sleep(0.05)\n"
+                               "print(libc.ptrace(0x4206, int(found[0]), 0, 0), flush=True)\n"
+                               "time.sleep(1000)\n", "tracer.py")
+        holder = self.c.wrap(f"exec python3 {tracer}", "-w", "n1", "-o", "tracer.out", user=2001)
+        eventually(lambda: os.path.exists(os.path.join(self.c.work, "tracer.out")) and self.c.output(holder, "tracer.out") == "0\n",
+                   what="the tracer")
+        self.c.ok("scancel", held)
+        self.assertEqual(self.c.wait(held), "CANCELLED")
+        self.assertEqual(self.c.wait(holder), "FAILED")
+        self.assertEqual(self.c.run("sinfo", "-h", "-n", "n1", "-o", "%t").stdout.strip(), "idle")
+
     def test_a_step_that_is_the_whole_job(self):
         done = self.c.run("srun", "-w", "n1", "--mem=60", "-J", "whole", "sh", "-c", "exec " + HOG.format(200))
         self.assertIn("oom_kill event in StepId=", done.stderr)

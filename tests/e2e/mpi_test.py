@@ -129,6 +129,15 @@ class Worlds(Mpi):
                                     "echo ${OMPI_MCA_mpi_oversubscribe:-no}")
             self.assertEqual(said.stdout.splitlines(), [told] * ranks, said.stderr)
 
+    def test_the_name_of_a_world_is_no_guess(self):
+        """Its server is asked over TCP, and believes whoever knows that name."""
+        names = [self.cluster.run("srun", "--mpi=pmix", "-N2", "-n2", "printenv", "PMIX_NAMESPACE").stdout.split() for _ in range(2)]
+        for one in names:
+            self.assertEqual(len(one), 2)
+            self.assertEqual(one[0], one[1])
+            self.assertRegex(one[0], r"^slurm\.pmix\.\d+\.0\.[0-9a-f]{32}$")
+        self.assertNotEqual(names[0][0][-32:], names[1][0][-32:])
+
     def test_a_job_of_another_user(self):
         for name in self.both():
             self.check_world(self.srun(name, "-N2", "-n4", user=ANN), 2, 2)
