@@ -75,7 +75,14 @@ std::string range_taken(const Txn& txn, const Node& node) {
     if (id != node.id && taken && taken->overlaps(*range))
       return format("task_range {} overlaps that of node {}, {}: its tasks get no addresses", node.task_range,
                     other->meta.name, other->task_range);
+    // Every node would send there what is meant for that one.
+    const auto address = parse_ip(id == node.id ? node.address : other->address);
+    if (address && range->contains(*address))
+      return format("task_range {} holds the address of node {}, {}: its tasks get no addresses", node.task_range,
+                    other->meta.name, ip_text(*address));
   }
+  if (const auto own = parse_ip(node.address); own && range->contains(*own))
+    return format("task_range {} holds the node's own address: its tasks get no addresses", node.task_range);
   return {};
 }
 

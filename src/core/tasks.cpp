@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/ip_range.h"
 #include "base/text.h"
 #include "core/attempts.h"
 #include "model/job.h"
@@ -198,6 +199,14 @@ bool all_ready(const std::vector<ContainerStatus>& containers, const Sandbox& sa
   return !containers.empty();
 }
 
+// Of those that the node may give out: others will be sent there.
+bool may_have_address(const Txn& txn, NodeId node, const std::string& address) {
+  const Ref<Node> record = txn.node(node);
+  const auto range = record ? parse_ip_range(record->task_range) : std::nullopt;
+  const auto told = parse_ip(address);
+  return address.empty() || (range && told && range->contains(*told));
+}
+
 }  // namespace
 
 // A node may name other containers than were asked for; then it is believed of none.
@@ -217,7 +226,7 @@ void on_task_containers(Txn& txn, NodeId node, const Job& job, const TaskContain
     }
     changed.ready = all_ready(containers, sandbox);
     changed.containers = std::move(containers);
-    changed.address = report.address;
+    changed.address = may_have_address(txn, node, report.address) ? report.address : task->address;
   }
   if (changed.containers != task->containers || changed.address != task->address || changed.reason != task->reason ||
       changed.ready != task->ready)

@@ -58,14 +58,15 @@ Result<void> mount_memory(const char* target, std::int64_t mb) {
 class AsUser {
  public:
   explicit AsUser(const JobPlace& place) {
-    ::syscall(SYS_setgroups, place.groups.size(), place.groups.data());
-    ::syscall(SYS_setresgid, -1, place.gid, -1);
-    ::syscall(SYS_setresuid, -1, place.uid, -1);
+    if (::syscall(SYS_setgroups, place.groups.size(), place.groups.data()) != 0 ||
+        ::syscall(SYS_setresgid, -1, place.gid, -1) != 0 || ::syscall(SYS_setresuid, -1, place.uid, -1) != 0)
+      ::_exit(1);  // whose rights are meant, those have to hold
   }
   ~AsUser() {
-    ::syscall(SYS_setresuid, -1, 0, -1);
-    ::syscall(SYS_setresgid, -1, 0, -1);
-    ::syscall(SYS_setgroups, 0, nullptr);
+    if (::syscall(SYS_setresuid, -1, 0, -1) != 0 || ::syscall(SYS_setresgid, -1, 0, -1) != 0 ||
+        ::syscall(SYS_setgroups, 0, nullptr) != 0)
+      ::_exit(1);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // whoever becomes another user loses it
   }
   AsUser(const AsUser&) = delete;
   AsUser& operator=(const AsUser&) = delete;

@@ -132,6 +132,22 @@ int wait_for(pid_t pid) {
   }
 }
 
+// How it ended; as one that failed when it took longer.
+int wait_within(pid_t pid, Duration time) {
+  constexpr useconds_t kLookEvery = 5'000;
+  const std::int64_t until = boot_clock_us() + std::max<std::int64_t>(time.us, 1000);
+  for (;;) {
+    int status = 0;
+    const pid_t dead = ::waitpid(-1, &status, WNOHANG);
+    if (dead == pid)
+      return status;
+    if (boot_clock_us() >= until)
+      return W_EXITCODE(1, 0);
+    if (dead <= 0)
+      ::usleep(kLookEvery);
+  }
+}
+
 // What a container leaves behind ends with it.
 void end_what_is_left() {
   while (any_lives_below(::getpid())) {
@@ -323,7 +339,15 @@ pid_t start_probe(const SandboxContainer& container, std::uint32_t life, const P
   redirect(2, "/dev/null");
   if (probe.argv.empty())
     ::_exit(1);
-  become(plan_program(container, life, probe.argv, around));
+  const itimerval none{};
+  ::setitimer(ITIMER_REAL, &none, nullptr);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t program = fork_child();
+  if (program == 0)
+    become(plan_program(container, life, probe.argv, around));
+  const int status = program < 0 ? W_EXITCODE(1, 0) : wait_within(program, probe.timeout);
+  end_what_is_left();
+  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
 }  // namespace lockstep

@@ -48,8 +48,10 @@ void LiveUse::take(const Tables& tables, const Node& node, Telemetry told, Insta
     bound(device.memory_mb);
   }
   of.works.clear();
+  if (told.work.size() > kWorksMost)
+    told.work.resize(kWorksMost);  // each costs a look at all grants of its job
   for (const WorkSample& sample : told.work)
-    if (of.works.size() < kWorksMost && holds(tables, sample, node.id))
+    if (holds(tables, sample, node.id))
       of.works[{sample.job, sample.attempt, sample.part}] = bounded_use(sample.use);
 }
 

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/interval_set.h"
 #include "base/log_line.h"
 #include "base/text.h"
+#include "io/hook_programs.h"
 #include "io/local/folder.h"
 #include "io/mig_capabilities.h"
 #include "model/hook_part.h"
@@ -18,11 +18,12 @@
 namespace lockstep {
 namespace {
 
+constexpr Duration kRemovalMost = minutes(10);
 constexpr const char* kMadeFile = "mig_slices";
 constexpr const char* kMpsProgram = "nvidia-cuda-mps-control";
 constexpr const char* kPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=";
 constexpr std::string_view kVisible[] = {"CUDA_VISIBLE_DEVICES=", "GPU_DEVICE_ORDINAL="};
-constexpr Duration kLookEvery_ = millis(10);
+constexpr Duration kLookEvery = millis(10);
 constexpr int kLooksMost = 500;  // for the daemon's socket
 constexpr Duration kDestroyAgain = seconds(1);
 constexpr Duration kDaemonKillWait = seconds(1);
@@ -51,14 +52,14 @@ Result<void> make_folder(const std::string& parent, const std::string& path, std
   return {};
 }
 
-// Its user may have put links there: none is followed.
-void remove_folder(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
-}
-
 std::string uuid_of(const std::vector<Device>& devices, std::uint32_t index) {
   return index < devices.size() ? devices[index].uuid : std::string();
+}
+
+bool is_among(const std::vector<MigSlice>& slices, const DevicePart& part) {
+  return std::any_of(slices.begin(), slices.end(), [&part](const MigSlice& slice) {
+    return part.device == slice.device && part.mig == slice.profile && part.slice == slice.start;
+  });
 }
 
 // "MIG:0:1g.10gb:4", as the controller names a slice that has no UUID yet.
@@ -83,7 +84,7 @@ void change_visible(std::vector<std::string>& env, const Change& change) {
 }  // namespace
 
 GpuParts::GpuParts(EventLoop& loop, const AgentFile& settings, Shims& shims)
-    : loop_(loop), settings_(settings), shims_(shims) {}
+    : loop_(loop), settings_(settings), shims_(shims), removal_(loop) {}
 
 GpuParts::~GpuParts() {
   for (const TimerId timer : timers_) loop_.cancel(timer);
@@ -102,8 +103,36 @@ std::string GpuParts::folder_of(const Key& key) const {
   return format("{}/mps/{}-{}", settings_.run_dir, key.first.value, key.second);
 }
 
+// Its user may have put links there, and as much as he liked: a process of its own removes it, which follows none.
+void GpuParts::remove_folder(const std::string& path) {
+  if (::access(path.c_str(), F_OK) != 0)
+    return;
+  unwanted_.insert(path);
+  remove_unwanted();
+}
+
+void GpuParts::remove_unwanted() {
+  if (unwanted_.empty() || removal_.is_out())
+    return;
+  std::vector<std::string> words = {"/bin/rm", "-rf", "--one-file-system", "--"};
+  words.insert(words.end(), unwanted_.begin(), unwanted_.end());
+  unwanted_.clear();
+  const auto begun = removal_.start(
+      [words]() -> Result<void> {
+        const auto end = TRY(run_program_within(words, {}, kRemovalMost));
+        return end.ok() ? Result<void>() : Result<void>(Error{Errc::kIo, end.said, {}});
+      },
+      [this](const Result<void>& done) {
+        if (!done)
+          log_line(LogLevel::kWarning, "lockstep-agent: folders of MPS daemons: " + done.error().message);
+        remove_unwanted();
+      });
+  if (!begun)
+    log_line(LogLevel::kWarning, "lockstep-agent: folders of MPS daemons stay: " + begun.error().message);
+}
+
 // Of daemons that ended while there was no agent.
-void GpuParts::remove_old_folders() const {
+void GpuParts::remove_old_folders() {
   const auto parent = Folder::open(settings_.run_dir + "/mps");
   const auto names = parent ? parent->names() : Result<std::vector<std::string>>(parent.error());
   if (!names)
@@ -199,17 +228,20 @@ Result<void> GpuParts::prepare(const LaunchAttempt& launch, const std::vector<De
   shared.has_script = launch.has_script;
   const auto is_slice = [](const DevicePart& part) { return !part.mig.empty(); };
   if (std::any_of(launch.parts.begin(), launch.parts.end(), is_slice)) {
-    auto slices = TRY(MigSlices::open());
+    auto slices = MigSlices::open();
+    const auto there = slices ? slices->list() : Result<std::vector<MigSlice>>(slices.error());
+    if (!there)
+      return Error{there.error().code, "MIG: " + there.error().message, {}};
     const std::set<std::string> before = made_;
     for (const DevicePart& part : launch.parts)
-      if (is_slice(part))
+      if (is_slice(part) && !is_among(*there, part))
         made_.insert(made_line(part));
     write_made();
-    auto made = slices.create(launch.parts);
+    auto made = slices->create(launch.parts);
     if (!made) {
       made_ = before;
       write_made();
-      return made.error();
+      return Error{made.error().code, "MIG: " + made.error().message, {}};
     }
     shared.slices = std::move(*made);
     for (const MigSlice& slice : shared.slices)
@@ -263,7 +295,7 @@ Result<void> GpuParts::start_daemon(const Key& key, const LaunchAttempt& launch,
   log_line(LogLevel::kInfo,
            format("lockstep-agent: job={} attempt={} starts {}", launch.job.value, launch.attempt, program));
   shims_.start(std::move(start));
-  later(kLookEvery_, [this, key] { look_at_daemon(key); });
+  later(kLookEvery, [this, key] { look_at_daemon(key); });
   return {};
 }
 
@@ -277,7 +309,7 @@ void GpuParts::look_at_daemon(const Key& key) {
     return go_on(key);
   }
   if (++it->second.looks < kLooksMost)
-    return later(kLookEvery_, [this, key] { look_at_daemon(key); });
+    return later(kLookEvery, [this, key] { look_at_daemon(key); });
   it->second.daemon = Daemon::kEnding;
   shims_.stop(daemon_of(key), Duration{});
   without_daemon(key, format("{} of node {} does not serve", kMpsProgram, settings_.node));
@@ -417,7 +449,9 @@ void GpuParts::end(const Key& key, Shared& shared) {
     remove_folder(folder_of(key));
   std::vector<DevicePart> slices;
   for (const MigSlice& slice : shared.slices)
-    slices.push_back({static_cast<std::uint16_t>(slice.device), 0, 0, slice.profile, slice.start});
+    if (DevicePart part{static_cast<std::uint16_t>(slice.device), 0, 0, slice.profile, slice.start};
+        made_.contains(made_line(part)))
+      slices.push_back(std::move(part));
   destroy(std::move(slices));
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "agent/logic.h"
+#include "io/errand.h"
 #include "io/gpus/mig_slices.h"
 #include "ports/loop.h"
 #include "ports/shims.h"
@@ -69,7 +70,9 @@ class GpuParts {
   void put_daemon(std::vector<std::string>& env, const Key& key) const;
   void end(const Key& key, Shared& shared);
   void destroy(std::vector<DevicePart> parts);
-  void remove_old_folders() const;
+  void remove_old_folders();
+  void remove_folder(const std::string& path);
+  void remove_unwanted();
   void read_made();
   void write_made() const;
   std::string made_line(const DevicePart& part) const;
@@ -87,6 +90,8 @@ class GpuParts {
   std::vector<DevicePart> undestroyed_;  // a process used them still
   bool destroys_again_ = false;
   std::vector<TimerId> timers_;
+  std::set<std::string> unwanted_;  // folders
+  Errand removal_;
 };
 
 }  // namespace lockstep

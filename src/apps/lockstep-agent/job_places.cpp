@@ -145,12 +145,13 @@ Result<void> JobPlaces::prepare() const {
 
 JobPlaces::~JobPlaces() = default;
 
-void JobPlaces::note(const LaunchAttempt& launch) {
+Result<void> JobPlaces::note(const LaunchAttempt& launch) {
   if (!ready_)
-    return;
+    return {};
   const std::string name = place_name(launch.job, launch.attempt);
-  if (noted_.contains(name) || removing_.contains(name))
-    return;
+  reap();
+  if (removing_.contains(name))
+    return conflict("its places on this node are being removed");
   const ProcessSpec& process = launch.process;
   JobPlace place;
   place.uid = process.uid;
@@ -168,8 +169,9 @@ void JobPlaces::note(const LaunchAttempt& launch) {
   place.user_home = launch.user_home;
   place.user_shell = launch.user_shell;
   if (const auto noted = note_job_place(format("{}/{}", places_, name), place); !noted.ok())
-    return warn_of_places(format("job {} has no places of its own: {}", launch.job.value, noted.error().message));
+    return Error{noted.error().code, "the job's own places: " + noted.error().message, {}};
   noted_.insert(name);
+  return {};
 }
 
 bool JobPlaces::is_due(const std::set<AttemptId>& here) const {
@@ -196,11 +198,21 @@ void JobPlaces::look(const std::set<AttemptId>& here) {
   if (!ready_)
     return;
   reap();
-  for (const std::string& name : names()) {
-    if (here.contains(*parse_place_name(name)) || removing_.contains(name))
-      continue;
+  ++looks_;
+  const std::set<std::string> there = names();
+  std::erase_if(tried_, [&there](const auto& one) { return !there.contains(one.first); });
+  std::vector<std::string> due;
+  for (const std::string& name : there)
+    if (!here.contains(*parse_place_name(name)) && !removing_.contains(name))
+      due.push_back(name);
+  std::stable_sort(due.begin(), due.end(), [this](const std::string& a, const std::string& b) {
+    const auto last = [this](const std::string& name) { return tried_.contains(name) ? tried_.at(name) : 0; };
+    return last(a) < last(b);
+  });
+  for (const std::string& name : due) {
     if (removing_.size() >= kRemovalsAtOnce)
-      return;
+      break;
+    tried_[name] = looks_;
     noted_.erase(name);
     removing_[name] = std::make_unique<Removal>(shim_, format("{}/{}", places_, name), format("{}/{}", scratch_, name));
   }

@@ -25,7 +25,8 @@ class JobPlaces {
   JobPlaces(const AgentFile& settings, const std::string& node);
   ~JobPlaces();
 
-  void note(const LaunchAttempt& launch);
+  // An error: nothing of the attempt may start, since it would find the places of all.
+  Result<void> note(const LaunchAttempt& launch);
   // Begins to remove what is of none of these.
   void look(const std::set<AttemptId>& here);
   bool is_due(const std::set<AttemptId>& here) const;  // something that was noted is of none of these
@@ -35,12 +36,13 @@ class JobPlaces {
   Result<void> prepare() const;
   void reap();
   std::set<std::string> names() const;
-  void remove(const std::string& name);
 
   std::string shim_, places_, scratch_;
   std::vector<std::string> shown_;  // of ours, to every job
   bool private_tmp_ = false, apart_ = false, ready_ = false;
   std::set<std::string> noted_;
+  std::uint64_t looks_ = 0;
+  std::map<std::string, std::uint64_t> tried_;  // in which look each removal was begun last: others go first
   std::map<std::string, std::unique_ptr<Removal>> removing_;
 };
 

@@ -271,8 +271,9 @@ void NodeAgent::unlink(const std::string& why) {
 // What it shares with others is there before the first of its processes is, and before anything is noted of it: what
 // then belongs to no attempt goes again.
 void NodeAgent::launch(const LaunchAttempt& launch) {
-  places_.note(launch);
-  const auto ready = parts_.prepare(launch, facts_.devices);
+  auto ready = places_.note(launch);
+  if (ready)
+    ready = parts_.prepare(launch, facts_.devices);
   if (ready)
     logic_.receive(launch, clock_.boot());
   else

@@ -1,6 +1,9 @@
 #include "task_routes.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/ip_range.h"
@@ -24,13 +27,34 @@ std::string route_commands(const std::map<std::string, std::string>& wanted, std
   }
   std::string batch;
   for (const auto& [range, via] : present)
-    if (!wanted.contains(range))
+    if (const auto it = wanted.find(range); it == wanted.end() || it->second != via)
       batch += format("route del {} proto {}\n", range, kProtocol);
+  // `replace` would take the place of anybody's route to the same range.
   for (const auto& [range, via] : wanted)
     if (const auto it = present.find(range); it == present.end() || it->second != via)
-      batch += format("route replace {} via {} proto {}\n", range, via, kProtocol);
+      batch += format("route add {} via {} proto {}\n", range, via, kProtocol);
   return batch;
 }
+
+namespace {
+
+// An address of this machine. What is sent to it must not leave.
+bool holds_own_address(const IpRange& range) {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0)
+    return false;
+  bool holds = false;
+  for (const ifaddrs* one = all; one; one = one->ifa_next)
+    if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET) {
+      sockaddr_in address{};
+      ::memcpy(&address, one->ifa_addr, sizeof address);
+      holds = holds || range.contains(ntohl(address.sin_addr.s_addr));
+    }
+  ::freeifaddrs(all);
+  return holds;
+}
+
+}  // namespace
 
 // Ranges and addresses become words of a command: nothing else is taken.
 std::string TaskRouteTable::take(const TaskRoutes& told) {
@@ -40,9 +64,10 @@ std::string TaskRouteTable::take(const TaskRoutes& told) {
     const auto range = parse_ip_range(route.range);
     if (!range || route.range == own_)
       continue;
-    if (route.via.empty())
+    const auto via = parse_ip(route.via);
+    if (!via || range->contains(*via) || holds_own_address(*range))
       routes_.erase(text_of(*range));
-    else if (parse_ip(route.via) && routes_.size() < kRangesMax)
+    else if (routes_.size() < kRangesMax)
       routes_[text_of(*range)] = route.via;
   }
   if (::geteuid() != 0)
