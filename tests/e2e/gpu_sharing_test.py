@@ -105,7 +105,7 @@ class MigSlices(Sharing):
         self.assertIn("gpu:h100:1,gpu:h100_mig:1", show)
         open(go, "w").close()
         self.ended(first, second)
-        self.assertEqual(self.instances(), [])
+        eventually(lambda: self.instances() == [], what="no slice is left")
         os.remove(go)
 
     def test_tasks_have_slices_of_their_own(self):
@@ -137,7 +137,7 @@ class MigSlices(Sharing):
         self.ended(job)
         lines = self.c.output(job).splitlines()
         self.assertEqual(lines[: len(lines) // 2], lines[len(lines) // 2:], "nothing has changed for the job")
-        self.assertEqual(self.instances(), [])
+        eventually(lambda: self.instances() == [], what="no slice is left")
 
     def test_what_cannot_be_made_closes_the_node(self):
         self.c.ok("srun", "-Q", "-w", "n1", "nvidia-smi", "mig", "-i", "0", "-cgi", "0", "-C")

@@ -141,7 +141,7 @@ class Places(unittest.TestCase):
     def test_nothing_is_left_when_agent_and_shims_are_killed(self):
         job = self.c.wrap("touch /tmp/x $LOCKSTEP_SCRATCH/y /dev/shm/z; echo up; sleep 1000", "-w", "n2", "--no-requeue")
         eventually(lambda: self.output(job) == "up\n")
-        self.assertEqual(len(self.c.left("n2")), 3)
+        self.assertEqual(len(self.c.left("n2")), 4)
         send(self.c.node("n2")["agent_pid"])
         found = self.c.in_node("n2", "pgrep", "-f", f"lockstep-shim {job}-1-batch").stdout.split()
         self.assertEqual(len(found), 1, found)

@@ -23,9 +23,9 @@ constexpr const char* kMadeFile = "mig_slices";
 constexpr const char* kMpsProgram = "nvidia-cuda-mps-control";
 constexpr const char* kPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=";
 constexpr std::string_view kVisible[] = {"CUDA_VISIBLE_DEVICES=", "GPU_DEVICE_ORDINAL="};
-constexpr Duration kLookEvery = millis(10);
+constexpr Duration kDaemonLookEvery = millis(10);
 constexpr int kLooksMost = 500;  // for the daemon's socket
-constexpr Duration kDestroyAgain = seconds(1);
+constexpr Duration kDestroyAgainSoon = millis(20), kDestroyAgain = seconds(1);
 constexpr Duration kDaemonKillWait = seconds(1);
 
 WorkId daemon_of(const std::pair<JobId, AttemptNo>& key) { return {key.first, key.second, StepPart{kMpsStep}}; }
@@ -228,6 +228,7 @@ Result<void> GpuParts::prepare(const LaunchAttempt& launch, const std::vector<De
   shared.has_script = launch.has_script;
   const auto is_slice = [](const DevicePart& part) { return !part.mig.empty(); };
   if (std::any_of(launch.parts.begin(), launch.parts.end(), is_slice)) {
+    destroy_now();
     auto slices = MigSlices::open();
     const auto there = slices ? slices->list() : Result<std::vector<MigSlice>>(slices.error());
     if (!there)
@@ -295,7 +296,7 @@ Result<void> GpuParts::start_daemon(const Key& key, const LaunchAttempt& launch,
   log_line(LogLevel::kInfo,
            format("lockstep-agent: job={} attempt={} starts {}", launch.job.value, launch.attempt, program));
   shims_.start(std::move(start));
-  later(kLookEvery, [this, key] { look_at_daemon(key); });
+  later(kDaemonLookEvery, [this, key] { look_at_daemon(key); });
   return {};
 }
 
@@ -309,7 +310,7 @@ void GpuParts::look_at_daemon(const Key& key) {
     return go_on(key);
   }
   if (++it->second.looks < kLooksMost)
-    return later(kLookEvery, [this, key] { look_at_daemon(key); });
+    return later(kDaemonLookEvery, [this, key] { look_at_daemon(key); });
   it->second.daemon = Daemon::kEnding;
   shims_.stop(daemon_of(key), Duration{});
   without_daemon(key, format("{} of node {} does not serve", kMpsProgram, settings_.node));
@@ -471,22 +472,39 @@ void GpuParts::destroy(std::vector<DevicePart> parts) {
     undestroyed_.push_back(std::move(part));
   }
   write_made();
-  if (!undestroyed_.empty() && !std::exchange(destroys_again_, true))
-    later(kDestroyAgain, [this] { destroy_again(); });
+  if (!undestroyed_.empty() && !std::exchange(destroys_again_, true)) {
+    destroy_again_in_ = kDestroyAgainSoon;
+    later(destroy_again_in_, [this] { destroy_again(); });
+  }
 }
 
-void GpuParts::destroy_again() {
+// What has just ended may be a client of the driver's for a moment more.
+void GpuParts::destroy_now() {
+  constexpr int kTries = 20;
+  for (int i = 0; i < kTries && !undestroyed_.empty(); ++i) {
+    if (i > 0)
+      ::usleep(5'000);
+    destroy(take_undestroyed());
+  }
+}
+
+// What a job was given meanwhile is its own.
+std::vector<DevicePart> GpuParts::take_undestroyed() {
   std::vector<DevicePart> parts = std::exchange(undestroyed_, {});
-  // What a job was given meanwhile is its own.
   std::erase_if(parts, [this](const DevicePart& part) {
     return std::any_of(shared_.begin(), shared_.end(), [&part](const auto& entry) {
       return std::find(entry.second.parts.begin(), entry.second.parts.end(), part) != entry.second.parts.end();
     });
   });
-  destroy(std::move(parts));
+  return parts;
+}
+
+void GpuParts::destroy_again() {
+  destroy(take_undestroyed());
   destroys_again_ = !undestroyed_.empty();
+  destroy_again_in_ = std::min(destroy_again_in_ * 2, kDestroyAgain);
   if (destroys_again_)
-    later(kDestroyAgain, [this] { destroy_again(); });
+    later(destroy_again_in_, [this] { destroy_again(); });
 }
 
 }  // namespace lockstep

@@ -77,6 +77,8 @@ class GpuParts {
   void write_made() const;
   std::string made_line(const DevicePart& part) const;
   void destroy_again();
+  void destroy_now();
+  std::vector<DevicePart> take_undestroyed();
   std::string folder_of(const Key& key) const;
   void later(Duration delay, std::function<void()> task);
 
@@ -89,6 +91,7 @@ class GpuParts {
   std::set<std::string> made_;
   std::vector<DevicePart> undestroyed_;  // a process used them still
   bool destroys_again_ = false;
+  Duration destroy_again_in_;
   std::vector<TimerId> timers_;
   std::set<std::string> unwanted_;  // folders
   Errand removal_;
