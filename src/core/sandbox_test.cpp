@@ -24,6 +24,7 @@ struct Sandboxes : testing::Test {
     return spec;
   }
   void start(std::vector<SandboxContainer> containers) {
+    w.must(NodeHello{with_range(1, "10.0.1.0/24")});
     id = w.submit(spec(std::move(containers)));
     w.start_what_fits();
     w.obey();

@@ -207,6 +207,22 @@ bool may_have_address(const Txn& txn, NodeId node, const std::string& address) {
   return address.empty() || (range && told && range->contains(*told));
 }
 
+// The node has let go of it, as when it was started anew, and says so later than it gives it out again.
+void take_address_back(Txn& txn, NodeId node, const Task& new_owner, const std::string& address) {
+  const auto jobs = txn.inner().jobs_on.find(node);
+  if (jobs == txn.inner().jobs_on.end())
+    return;
+  for (const JobId id : std::set<JobId>(jobs->second))
+    for (const Ref<Task>& other : txn.tables().tasks_of(id)) {
+      const bool is_owner = id == new_owner.job && other->group == new_owner.group && other->index == new_owner.index;
+      if (is_owner || other->address != address)
+        continue;
+      Task without = *other;
+      without.address.clear();
+      txn.put(std::move(without));
+    }
+}
+
 }  // namespace
 
 // A node may name other containers than were asked for; then it is believed of none.
@@ -226,7 +242,10 @@ void on_task_containers(Txn& txn, NodeId node, const Job& job, const TaskContain
     }
     changed.ready = all_ready(containers, sandbox);
     changed.containers = std::move(containers);
-    changed.address = may_have_address(txn, node, report.address) ? report.address : task->address;
+    if (may_have_address(txn, node, report.address))
+      changed.address = report.address;
+    if (changed.address != task->address && !changed.address.empty())
+      take_address_back(txn, node, changed, changed.address);
   }
   if (changed.containers != task->containers || changed.address != task->address || changed.reason != task->reason ||
       changed.ready != task->ready)

@@ -93,7 +93,7 @@ class Isolation(unittest.TestCase):
                                "def words(p):\n"
                                "    try: return open(f'/proc/{p}/cmdline').read()\n"
                                "    except OSError: return ''\n"
-                               f"while not (found := [p for p in os.listdir('/proc') if p.isdigit() and words(p).startswith('sleep\\0{mark}')]): time.sleep(0.05)\n"
+                               f"while not (found := [p for p in os.listdir('/proc') if p.isdigit() and words(p).split('\\0')[:2] == ['sleep', '{mark}']]): time.sleep(0.05)\n"
                                "print(libc.ptrace(0x4206, int(found[0]), 0, 0), flush=True)\n"
                                "time.sleep(1000)\n", "tracer.py")
         holder = self.c.wrap(f"exec python3 {tracer}", "-w", "n1", "-o", "tracer.out", user=2001)
