@@ -24,6 +24,7 @@ class Binding(unittest.TestCase):
         cls.c.down()
 
     def by_rank(self, *options, command=VISIBLE):
+        self.c.idle()
         out = self.c.ok("srun", "-Q", *options, "sh", "-c", command, user=ANN)
         return [line.partition(" ")[2] for line in sorted(out.splitlines())]
 
@@ -57,6 +58,7 @@ class Binding(unittest.TestCase):
         log = self.c.log_tail(200)
         if "not held to their memory" in log:
             self.skipTest("this machine lets us make no control groups")
+        self.c.idle()
         out = self.c.run("srun", "-Q", "-n2", "--gpus-per-task=1", "sh", "-c", opens, user=ANN)
         if "bpf" in out.stderr:
             self.skipTest("this machine's kernel lets us deny no devices: " + out.stderr.strip())
@@ -104,6 +106,7 @@ class Closest(unittest.TestCase):
                 self.skipTest("this machine has one processor")
             out = c.ok("srun", "-Q", "-n2", "--gpus=4", "--cpu-bind=map_cpu:0,1", "--gpu-bind=closest", "sh", "-c", VISIBLE, user=ANN)
             self.assertEqual(sorted(out.splitlines()), ["0 0,1", "1 2,3"])
+            c.idle()
             out = c.ok("srun", "-Q", "-n1", "--gpus=4", "--gpu-bind=closest", "sh", "-c", VISIBLE, user=ANN)
             self.assertIn(out.strip(), ("0 0,1", "0 2,3"))
 

@@ -160,6 +160,10 @@ class Cluster:
     def node(self, name):
         return next(n for n in self.status()["nodes"] if n["name"] == name)
 
+    def idle(self):
+        """Waits until no job has anything of any node. A job's things are free a moment after its srun has returned."""
+        eventually(lambda: all(node["state"] == "idle" for node in self.status()["nodes"]), what="all nodes are idle")
+
     def supervisor_pid(self):
         return self.status()["controller"]["supervisor_pid"]
 

@@ -253,6 +253,7 @@ class Commands(unittest.TestCase):
                          ["rank 0\n", "rank 1\n", "rank 2\n"])
 
     def test_gpus_are_never_shared(self):
+        self.c.idle()
         out = self.c.ok("srun", "-N1", "--ntasks=4", "--gpus-per-task=1", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
         self.assertEqual(sorted(out.split()), ["0", "1", "2", "3"])
         jobs = [self.c.wrap("echo $(hostname):$SLURM_JOB_GPUS; sleep 1", "--gpus=2") for _ in range(4)]

@@ -129,6 +129,7 @@ class GpuStepsSideBySide(unittest.TestCase):
         with Cluster(nodes=1, gpus="4xh100", cpus=16) as c:
             for job in ("--gpus=4", "--gpus-per-node=4", "--gres=gpu:4", "--gpus-per-task=1"):
                 with self.subTest(job=job):
+                    c.idle()
                     out = c.ok("salloc", "-Q", "-N1", "-n4", job, "bash", "-c",
                                "for i in 1 2 3 4; do srun -Q --exact -n1 --gpus=1 sh -c "
                                "'echo $CUDA_VISIBLE_DEVICES; sleep 1' & done; wait", user=1001)
