@@ -87,6 +87,8 @@ void Api::dispatch(Visit visit, const Routes::Found& found) {
   if (route.right == Right::kNobody || route.right == Right::kNode)
     return run(std::move(visit), found);
   Who who = identify(visit.http().peer, world_.view, own_uid_, world_.clock.now());
+  if (route.right == Right::kJudged && who.kind == Who::Kind::kNobody)
+    return run(std::move(visit), found);
   switch (who.kind) {
     case Who::Kind::kUser:
     case Who::Kind::kNewUser: break;
@@ -130,7 +132,7 @@ UserId Api::owner_there(const Visit& visit, const Route& route) const {
 }
 
 bool Api::is_allowed(const Visit& visit, const Route& route) const {
-  if (visit.caller.admin || route.right == Right::kUser)
+  if (visit.caller.admin || route.right == Right::kUser || route.right == Right::kJudged)
     return true;
   if (route.right == Right::kOwner) {
     const UserId owner = owner_there(visit, route);

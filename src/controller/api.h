@@ -80,6 +80,7 @@ struct ApiSettings {
   ApiLimits limits;
   std::vector<std::string> notices;      // for `lockstep status`: what was found at the start
   std::shared_ptr<const Routes> routes;  // null: the API's own and no front end's
+  std::vector<std::shared_ptr<FrontReader>> readers;
   // Puts an explanation in a front end's words, on the thread of the questions; unset: suggestions stay without words.
   std::function<void(Explanation&)> word;
 };

@@ -148,14 +148,15 @@ class Api::Front final : public FrontVisit {
     return id;
   }
 
-  void commit(std::vector<CommandBody> bodies, std::function<void(Result<Answer>)> then) override {
+  using FrontVisit::commit;
+  void commit(std::vector<CommandBody> bodies, Reading read, std::function<void(Result<Answer>)> then) override {
     // What comes of it is the caller's work, too.
     then = [&turns = api_.world_.turns, payer = visit_.payer, then = std::move(then)](Result<Answer> answer) {
       turns.add(payer, [then, answer = std::move(answer)]() mutable { then(std::move(answer)); });
     };
     if (bodies.empty())
       return then(invalid("nothing is to be changed"));
-    Command command{visit_.caller, std::move(bodies.front()), {}, {}, {}};
+    Command command{visit_.caller, std::move(bodies.front()), {}, std::move(read), {}};
     command.also.assign(std::make_move_iterator(bodies.begin() + 1), std::make_move_iterator(bodies.end()));
     api_.commit(visit_, {std::move(command), std::exchange(blobs_, {})}, std::move(then));
   }

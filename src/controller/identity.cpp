@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::string_view kLocalRealm = "local";
 constexpr std::string_view kNodeNames = "node:";
+constexpr std::string_view kUserNames = "user:";  // in the role kUserRole
 constexpr std::uint32_t kNobodysGid = 65534;
 
 Who as_user(const User& user, bool admin) {
@@ -79,8 +80,14 @@ Who identify(const Peer& peer, const LiveView& view, std::uint32_t own_uid, Inst
     }
     case Peer::How::kCertificate: {
       Who who;
-      if (peer.certificate_name.starts_with(kNodeNames))
+      const std::string_view name = peer.certificate_name;
+      if (name.starts_with(kNodeNames)) {
         who.kind = Who::Kind::kAgent;
+      } else if (name.starts_with(kUserNames) && peer.certificate_role == kUserRole) {
+        const User* user = view.tables().user_named(name.substr(kUserNames.size()));
+        return user ? as_user(*user, user->admin || (user->uid == 0 && user->realm == kLocalRealm))
+                    : turned_away(format("the cluster knows no user {} any more", name.substr(kUserNames.size())));
+      }
       return who;
     }
     case Peer::How::kForwarded: {

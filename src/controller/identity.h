@@ -11,6 +11,9 @@
 
 namespace lockstep {
 
+// The role of certificates that name users ("user:ann"): whoever holds one is that user, from wherever he calls.
+inline constexpr const char* kUserRole = "client";
+
 struct Who {
   enum class Kind : unsigned char {
     kUser,     // caller is complete

@@ -76,11 +76,17 @@ void LiveView::bring_forward(const Change& change) {
     elements_.erase(it);
 }
 
+void LiveView::add_reader(std::shared_ptr<FrontReader> reader) {
+  reader->begin(tables_);
+  readers_.push_back(std::move(reader));
+}
+
 std::set<JobId> LiveView::apply(const std::vector<Change>& changes, Instant at) {
   now_ = std::max(now_, at);
   std::set<JobId> touched;
   live_.apply(changes);
   for (const auto& change : changes) {
+    for (const auto& reader : readers_) reader->change(tables_, change);
     bring_forward(change);
     if (const auto* job = std::get_if<Ref<Job>>(&change.record)) {
       touched.insert((*job)->id);

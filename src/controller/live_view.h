@@ -15,6 +15,7 @@
 #include "model/command.h"
 #include "model/plan.h"
 #include "model/tables.h"
+#include "routes/front_end.h"
 #include "views/job_index.h"
 #include "views/live_use.h"
 #include "views/read_context.h"
@@ -28,6 +29,8 @@ class LiveView {
 
   // Brings the view forward; returns the jobs whose record, steps or tasks changed. at: when they were committed.
   std::set<JobId> apply(const std::vector<Change>& changes, Instant at = {});
+  // Tells the reader of every change from now on, before the view has it.
+  void add_reader(std::shared_ptr<FrontReader> reader);
   // What the planner says of the cluster as of that change; put by until it is here.
   void note(std::vector<PlanNote> notes, Seq as_of);
 
@@ -63,6 +66,7 @@ class LiveView {
   void count(const Job& job, int sign);
 
   Tables tables_;
+  std::vector<std::shared_ptr<FrontReader>> readers_;
   LiveUse live_;
   StateCounts counts_;
   Holdings holdings_;

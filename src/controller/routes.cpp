@@ -127,7 +127,8 @@ std::string Routes::rights_table() const {
 
 bool passes(Right right, CallerKind caller) {
   switch (right) {
-    case Right::kNobody: return true;
+    case Right::kNobody:
+    case Right::kJudged: return true;
     case Right::kNode: return caller == CallerKind::kNode;
     case Right::kUser: return caller >= CallerKind::kOtherUser;
     case Right::kOwner: return caller >= CallerKind::kOwner;
@@ -141,6 +142,7 @@ std::string_view text_of(CallerKind caller) { return kCallerWords[static_cast<st
 std::string_view text_of(Right right) {
   switch (right) {
     case Right::kNobody: return "anybody";
+    case Right::kJudged: return "whom the front end knows";
     case Right::kNode: return "a node's certificate";
     case Right::kUser: return "users";
     case Right::kOwner: return "the owner";

@@ -88,6 +88,7 @@ struct ControllerLoop::Inner {
     reads = std::make_unique<ReadLoop>(snapshot, settings.api.limits.history);
     questions = std::make_unique<QuestionLoop>(*reads, *history, settings.api.limits.questions);
     view = std::make_unique<LiveView>(snapshot, clock->now());
+    for (const auto& reader : settings.api.readers) view->add_reader(reader);
     planner = act("the planner", snapshot,
                   std::make_unique<PlannerActor>(
                       PlannerSettings{settings.engine.core.defragment, settings.engine.core.move_after}));

@@ -1,4 +1,5 @@
-// What a front end mounts in the controller: rows, each answered by a page or by a handler.
+// What a front end mounts in the controller: rows, each answered by a page or by a handler, and readers of what is
+// committed.
 //
 // A page is a pure function of the tables and the request (views/read_context.h). A handler gets a FrontVisit, which is
 // all it has of the controller: it reads, proposes commands, and answers once, at once or later. Whose turn it is, who
@@ -47,7 +48,11 @@ class FrontVisit {
   // ("body.name", "also[0].name"); a single one's do not. At most kTogetherMax, and what the core lets together
   // (Command::also). What a caller may store and have waiting is counted as in the API's own submissions. The visit is
   // still to be answered.
-  virtual void commit(std::vector<CommandBody> bodies, std::function<void(Result<Answer>)> then) = 0;
+  virtual void commit(std::vector<CommandBody> bodies, std::function<void(Result<Answer>)> then) {
+    commit(std::move(bodies), {}, std::move(then));
+  }
+  // The same, refused with kConflict unless all is as it was read.
+  virtual void commit(std::vector<CommandBody> bodies, Reading read, std::function<void(Result<Answer>)> then) = 0;
 
   virtual void answer(HttpResponse response) = 0;
   virtual void refuse(const Error& why, int status = 0) = 0;  // 0: as the error's code says
@@ -74,5 +79,14 @@ struct FrontRoute {
 inline FrontRoute page_row(std::string_view path, PageKind kind, Page page, std::string_view query = {}) {
   return {{"GET", path, Right::kUser, Cost::kList, kNoBody, query}, FrontPage{kind, std::move(page)}};
 }
+
+// Follows what is committed, on the I/O thread, before anybody is answered who asked for it.
+class FrontReader {
+ public:
+  virtual ~FrontReader() = default;
+  virtual void begin(const Tables& tables) = 0;  // once, before all else
+  // before: the tables as they were without this change.
+  virtual void change(const Tables& before, const Change& change) = 0;
+};
 
 }  // namespace lockstep

@@ -16,6 +16,7 @@ namespace lockstep {
 // Who may ask. Each includes those below it, a node apart.
 enum class Right : unsigned char {
   kNobody,         // no proof is needed
+  kJudged,         // whoever it is: the front end that mounts the row knows more proofs, and judges
   kNode,           // the certificate of a node that has joined
   kUser,           // any user of the cluster
   kOwner,          // the owner of the job that the path names, or an administrator

@@ -1,0 +1,55 @@
+#include "frontends/kube/controllers/reconciler.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+const std::set<ObjectKey> kNone;
+
+}  // namespace
+
+ObjectKey key_of(const Object& object) { return {object.type, object.meta.ns, object.meta.name}; }
+
+void ObjectView::apply(const Change& change) {
+  const auto* record = std::get_if<Ref<Object>>(&change.record);
+  if (record) {
+    if (const auto known = tables_.objects.find(key_of(**record)); known != tables_.objects.end())
+      index(*known->second, false);
+    if (!change.removed)
+      index(**record, true);
+  }
+  tables_.apply(change);
+}
+
+void ObjectView::index(const Object& object, bool there) {
+  const ObjectKey key = key_of(object);
+  const auto put = [&](auto& sets, const auto& at) {
+    if (there) {
+      sets[at].insert(key);
+    } else if (const auto it = sets.find(at); it != sets.end()) {
+      it->second.erase(key);
+      if (it->second.empty())
+        sets.erase(it);
+    }
+  };
+  put(inside_, object.meta.ns.get());
+  if (object.meta.extra)
+    for (const OwnerRef& owner : object.meta.extra->owners) put(dependents_, owner.uid);
+}
+
+Ref<Object> ObjectView::find(std::string_view type, std::string_view ns, std::string_view name) const {
+  const auto at = tables_.objects.find({std::string(type), std::string(ns), std::string(name)});
+  return at == tables_.objects.end() ? nullptr : at->second;
+}
+
+const std::set<ObjectKey>& ObjectView::inside(const std::string& ns) const {
+  const auto at = inside_.find(ns);
+  return at == inside_.end() ? kNone : at->second;
+}
+
+const std::set<ObjectKey>& ObjectView::dependents(Uid owner) const {
+  const auto at = dependents_.find(owner);
+  return at == dependents_.end() ? kNone : at->second;
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,62 @@
+// Reconciler: what one controller of Kubernetes does: it looks at one object and what belongs to it, and says what is to
+// change. It keeps nothing: everything it knows is in the view, so it may stand still, run twice or begin anew.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/records.h"
+#include "model/tables.h"
+#include "ports/actor.h"
+
+namespace lockstep::kube {
+
+// Every object as one reader knows it, by who owns it and where it is.
+class ObjectView {
+ public:
+  void apply(const Change& change);
+
+  Ref<Object> find(std::string_view type, std::string_view ns, std::string_view name) const;
+  const std::map<ObjectKey, Ref<Object>>& objects() const { return tables_.objects; }
+  const std::set<ObjectKey>& inside(const std::string& ns) const;
+  const std::set<ObjectKey>& dependents(Uid owner) const;
+  const Tables& tables() const { return tables_; }
+  Duration wall_offset() const { return tables_.cluster ? tables_.cluster->wall_offset : Duration{}; }
+
+ private:
+  void index(const Object& object, bool there);
+
+  Tables tables_;
+  std::map<std::string, std::set<ObjectKey>> inside_;
+  std::map<Uid, std::set<ObjectKey>> dependents_;
+};
+
+ObjectKey key_of(const Object& object);
+
+// What a reconciler wants. Everything rests on what it read: a stale wish is refused, and looked at again.
+struct Wishes {
+  struct Wish {
+    CommandBody body;
+    Reading read;
+  };
+  std::vector<Wish> wishes;
+  Instant again = kNever;  // look again then, also if nothing changes
+
+  void add(CommandBody body, Reading read = {}) { wishes.push_back({std::move(body), std::move(read)}); }
+};
+
+class Reconciler {
+ public:
+  virtual ~Reconciler() = default;
+  virtual std::string_view name() const = 0;
+  // The keys that are to be looked at since this object was made, changed or removed.
+  virtual void woken_by(const ObjectView& view, const Object& changed, std::vector<ObjectKey>& out) const = 0;
+  // Looked at once at the start.
+  virtual std::vector<ObjectKey> first_keys() const { return {}; }
+  virtual void reconcile(const ObjectView& view, const ObjectKey& key, Instant now, Wishes& out) const = 0;
+};
+
+}  // namespace lockstep::kube

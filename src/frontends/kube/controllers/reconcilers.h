@@ -1,0 +1,45 @@
+// Reconcilers: the actor that runs all controllers of Kubernetes, one key at a time. What was refused is looked at again
+// on the view as it is then, after a pause that doubles with each refusal.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "frontends/kube/controllers/reconciler.h"
+
+namespace lockstep::kube {
+
+class Reconcilers : public Actor {
+ public:
+  explicit Reconcilers(std::vector<std::shared_ptr<const Reconciler>> all) : all_(std::move(all)) {}
+
+  const char* name() const override { return "kube"; }
+  void restart(std::span<const Change> snapshot) override;
+  void observe(std::span<const Change> changes) override;
+  Turn step(Instant now, ActorBudget budget) override;
+  void answered(std::uint64_t id, const Result<Answer>& answer, Instant now) override;
+  Instant next_timer() const override;
+
+ private:
+  using Work = std::pair<std::size_t, ObjectKey>;  // which reconciler, and what it looks at
+  struct Held {
+    std::size_t open = 0;  // asks that are not answered
+    bool refused = false;  // one of them was
+    Duration pause;        // before the next look after a refusal
+  };
+  void wake(const Object& object);
+  void look_at(Work work);
+
+  std::vector<std::shared_ptr<const Reconciler>> all_;
+  ObjectView view_;
+  std::set<Work> due_;  // none of them waits for an answer
+  std::set<std::pair<Instant, Work>> later_;
+  std::map<Work, Held> held_;  // wait for answers, or were refused last
+  std::map<std::uint64_t, Work> asked_;
+  std::uint64_t last_ask_ = 0;
+};
+
+}  // namespace lockstep::kube

@@ -1,0 +1,146 @@
+#include "frontends/kube/store/stored_object.h"
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <charconv>
+
+#include "base/check.h"
+#include "base/text.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::string_view kUidEnd = "-4000-8000-4c6f636b7374";
+constexpr std::string_view kBodyStart = R"({"metadata":{)";
+
+std::string_view text_of(const json::value& value) {
+  return value.is_string() ? std::string_view(value.get_string()) : std::string_view();
+}
+
+void append_quoted(std::string& out, std::string_view text) {
+  out += json::serialize(json::string_view(text.data(), text.size()));
+}
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+Pairs take_pairs(json::object& metadata, std::string_view name) {
+  Pairs out;
+  if (const auto at = metadata.find(name); at != metadata.end()) {
+    if (const json::object* pairs = at->value().if_object())
+      for (const auto& [key, value] : *pairs) out.emplace_back(key, text_of(value));
+    metadata.erase(at);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+void append_pairs(std::string& out, std::string_view name, const Pairs& pairs) {
+  if (pairs.empty())
+    return;
+  append_quoted(out += ',', name);
+  char before = '{';
+  out += ':';
+  for (const auto& [key, value] : pairs) {
+    append_quoted(out += std::exchange(before, ','), key);
+    append_quoted(out += ':', value);
+  }
+  out += '}';
+}
+
+bool truth(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(name);
+  return value && value->is_bool() && value->get_bool();
+}
+
+}  // namespace
+
+std::string uid_text(Uid uid) {
+  const std::string digits = format("{:016x}", uid.value);
+  return digits.substr(4, 8) + '-' + digits.substr(12, 4) + std::string(kUidEnd.substr(0, 10)) + '-' +
+         digits.substr(0, 4) + std::string(kUidEnd.substr(15));
+}
+
+std::optional<Uid> uid_of(std::string_view text) {
+  if (text.size() != 36)
+    return std::nullopt;
+  const std::string digits = std::string(text.substr(24, 4)) + std::string(text.substr(0, 8)) + std::string(text.substr(9, 4));
+  std::uint64_t value = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  const Uid uid(value);
+  return read.ec == std::errc() && uid_text(uid) == text ? std::optional(uid) : std::nullopt;
+}
+
+std::string time_text(WallTime at) {
+  const std::time_t when = static_cast<std::time_t>(at.us / 1'000'000);
+  std::tm parts{};
+  gmtime_r(&when, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+Object object_of(std::string_view type, json::object tree) {
+  Object object;
+  object.type = type;
+  json::object& metadata = tree["metadata"].is_object() ? tree["metadata"].get_object() : tree["metadata"].emplace_object();
+  object.meta.name = text_of(metadata["name"]);
+  object.meta.ns = std::string(text_of(metadata["namespace"]));
+  MetaExtra extra;
+  extra.labels = take_pairs(metadata, "labels");
+  extra.annotations = take_pairs(metadata, "annotations");
+  if (const auto* owners = metadata.if_contains("ownerReferences"); owners && owners->is_array())
+    for (const json::value& one : owners->get_array())
+      if (const json::object* owner = one.if_object())
+        if (const auto uid = uid_of(text_of(owner->contains("uid") ? owner->at("uid") : json::value())))
+          extra.owners.push_back({Kind::kObject, *uid, std::string(text_of(owner->at("name"))), truth(*owner, "controller"),
+                                  truth(*owner, "blockOwnerDeletion")});
+  if (const auto* finalizers = metadata.if_contains("finalizers"); finalizers && finalizers->is_array())
+    for (const json::value& one : finalizers->get_array()) extra.finalizers.emplace_back(text_of(one));
+  for (const char* own : {"name", "namespace", "uid", "resourceVersion", "finalizers", "deletionTimestamp"})
+    metadata.erase(own);
+  if (extra != MetaExtra{})
+    object.meta.extra = std::make_shared<const MetaExtra>(std::move(extra));
+  json::object body;
+  body["metadata"] = std::move(metadata);
+  for (auto& [name, value] : tree)
+    if (name != "metadata" && name != "kind" && name != "apiVersion")
+      body[name] = std::move(value);
+  object.body = json::serialize(body);
+  return object;
+}
+
+void append_text(std::string& out, const Object& object, const ShownAs& as, Duration wall_offset, Seq seq) {
+  CHECK(object.body.starts_with(kBodyStart), "a body begins with its metadata");
+  static const MetaExtra none;
+  const MetaExtra& extra = object.meta.extra ? *object.meta.extra : none;
+  append_quoted(out += R"({"kind":)", as.kind);
+  append_quoted(out += R"(,"apiVersion":)", as.api_version);
+  append_quoted(out += R"(,"metadata":{"name":)", object.meta.name);
+  if (!object.meta.ns.get().empty())
+    append_quoted(out += R"(,"namespace":)", object.meta.ns.get());
+  append_quoted(out += R"(,"uid":)", uid_text(object.meta.uid));
+  append_quoted(out += R"(,"resourceVersion":)", std::to_string(seq ? seq : object.meta.seq));
+  append_pairs(out, "labels", extra.labels);
+  append_pairs(out, "annotations", extra.annotations);
+  if (!extra.finalizers.empty()) {
+    char before = '[';
+    out += R"(,"finalizers":)";
+    for (const std::string& finalizer : extra.finalizers) append_quoted(out += std::exchange(before, ','), finalizer);
+    out += ']';
+  }
+  if (extra.deleting)
+    append_quoted(out += R"(,"deletionTimestamp":)", time_text(WallTime{extra.deleting.us} + wall_offset));
+  const std::string_view rest = std::string_view(object.body).substr(kBodyStart.size());
+  if (!rest.starts_with('}'))
+    out += ',';
+  out += rest;
+}
+
+json::object tree_of(const Object& object, const ShownAs& as, Duration wall_offset) {
+  std::string text;
+  append_text(text, object, as, wall_offset);
+  return json::parse(text).as_object();
+}
+
+}  // namespace lockstep::kube

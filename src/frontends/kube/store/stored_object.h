@@ -1,0 +1,42 @@
+// How a Kubernetes object lies in an Object record, and how it is shown again.
+//
+// The record's type is the resource ("pods", "deployments.apps"), whatever version a client speaks. Labels, annotations,
+// owners, finalizers and the deletion stand in the record's envelope, where the core and the collector know them; the
+// rest is the record's body: {"metadata":{…what the envelope has no place for…},"spec":…}. Whole objects are sent far
+// more often than they are changed, so their text is put together from the two without reading the body.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/time.h"
+#include "model/records.h"
+
+namespace lockstep::kube {
+
+namespace json = boost::json;
+
+// How a client wants to see an object.
+struct ShownAs {
+  std::string_view api_version, kind;  // "apps/v1", "Deployment"
+};
+
+// "01234567-89ab-4000-8000-4c6f636b7374": ours, and back. Nothing: it is none of ours.
+std::string uid_text(Uid uid);
+std::optional<Uid> uid_of(std::string_view text);
+
+std::string time_text(WallTime at);  // "2026-11-26T11:00:00Z"
+
+// Takes an object apart. Of its metadata the name, namespace, labels, annotations, owners and finalizers go to the
+// envelope; uid, resourceVersion and the deletion's time are the record's own and left out. The tree is well formed:
+// validation has passed it.
+Object object_of(std::string_view type, json::object tree);
+
+// The whole object. wall_offset: adds to an Instant to give the wall clock. seq: shown as its version instead of its
+// own, in the event that removes it.
+void append_text(std::string& out, const Object& object, const ShownAs& as, Duration wall_offset, Seq seq = 0);
+json::object tree_of(const Object& object, const ShownAs& as, Duration wall_offset);
+
+}  // namespace lockstep::kube
