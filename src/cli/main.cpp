@@ -53,6 +53,7 @@ Work (each is the Slurm command of the same meaning, with all of its options)
   ssh        carry an SSH connection into a job
   ssh-config print what ~/.ssh/config needs for that
   tasks      tasks that the cluster keeps running for a job: addresses, containers
+  kubeconfig print what kubectl and Helm need to speak to this cluster
   checkpoint tell that a job's present state is saved
   explain    why a job waits, and what would start it sooner
   whatif     when jobs would start with other nodes, limits, weights or jobs
@@ -102,7 +103,8 @@ constexpr Verb kVerbs[] = {
 };
 constexpr Alias kQuestions[] = {{"explain", explain_main},       {"logs", logs_main},   {"whatif", whatif_main},
                                 {"checkpoint", checkpoint_main}, {"shell", shell_main}, {"ssh", ssh_main},
-                                {"ssh-config", ssh_config_main}, {"tasks", tasks_main}};
+                                {"ssh-config", ssh_config_main}, {"tasks", tasks_main},
+                                {"kubeconfig", kubeconfig_main}};
 
 int no_such_verb(const std::string& verb) {
   const auto meant = nearest(verb, all_verbs());

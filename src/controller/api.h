@@ -31,6 +31,7 @@
 #include "controller/waiters.h"
 #include "foresight/cluster_copy.h"
 #include "model/bounds.h"
+#include "ports/actor.h"
 #include "views/read_context.h"
 #include "wire/api.h"
 #include "wire/step_route.h"
@@ -81,6 +82,7 @@ struct ApiSettings {
   std::vector<std::string> notices;      // for `lockstep status`: what was found at the start
   std::shared_ptr<const Routes> routes;  // null: the API's own and no front end's
   std::vector<std::shared_ptr<FrontReader>> readers;
+  std::function<std::unique_ptr<Actor>()> front_actor;  // what front ends see to by themselves; unset: nothing
   // Puts an explanation in a front end's words, on the thread of the questions; unset: suggestions stay without words.
   std::function<void(Explanation&)> word;
 };

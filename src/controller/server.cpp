@@ -34,7 +34,7 @@ struct ControllerLoop::Inner {
   std::unique_ptr<ReadLoop> reads;
   std::unique_ptr<QuestionLoop> questions;
   std::unique_ptr<CoreLoop> core;
-  std::unique_ptr<ActorLoop> planner, collector;
+  std::unique_ptr<ActorLoop> planner, collector, front;  // front: null where no front end has an actor
   std::unique_ptr<LiveView> view;
   std::unique_ptr<TicketOffice> tickets;
   std::function<std::string(std::size_t)> random_hex;
@@ -93,11 +93,15 @@ struct ControllerLoop::Inner {
                   std::make_unique<PlannerActor>(
                       PlannerSettings{settings.engine.core.defragment, settings.engine.core.move_after}));
     collector = act("the collector", snapshot, std::make_unique<Collector>());
+    if (settings.api.front_actor)
+      front = act("the front ends' actor", snapshot, settings.api.front_actor());
 
     // Readers in the order of registration: planner and history first, so that they work while the I/O thread answers.
     engine->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) {
       planner->observe(batch);
       collector->observe(batch);
+      if (front)
+        front->observe(batch);
       reads->take(batch);
       history->take(batch);
     });
@@ -412,6 +416,8 @@ void ControllerLoop::start() {
   inner_->questions->start();
   inner_->planner->start();
   inner_->collector->start();
+  if (inner_->front)
+    inner_->front->start();
   inner_->core->start();
   inner_->api->learn_lengths();
   inner_->meter->begin();  // loading was nobody's turn
@@ -430,6 +436,8 @@ void ControllerLoop::stop() {
   inner_->questions->stop();
   inner_->planner->stop();
   inner_->collector->stop();
+  if (inner_->front)
+    inner_->front->stop();
   inner_->core->stop();
   inner_->reads->stop();
   inner_->history->stop();

@@ -16,7 +16,11 @@
 #include "base/check.h"
 #include "base/log_line.h"
 #include "base/text.h"
+#include "controller/identity.h"
 #include "controller/server.h"
+#include "frontends/kube/controllers/controllers.h"
+#include "frontends/kube/controllers/reconcilers.h"
+#include "frontends/kube/server/server.h"
 #include "frontends/slurm/server/environment.h"
 #include "frontends/slurm/server/explain_words.h"
 #include "frontends/slurm/server/pages.h"
@@ -25,6 +29,7 @@
 #include "io/disk_reserve.h"
 #include "io/event_loop.h"
 #include "io/http_server.h"
+#include "io/jwt.h"
 #include "io/local/backup_note.h"
 #include "io/local/daemon.h"
 #include "io/local/service_manager.h"
@@ -182,7 +187,6 @@ ControllerSettings settings_of(const DaemonOptions& options, SqliteLog& log) {
   settings.engine.low_space = [&log] { return log.low_space(); };
   settings.tell = [](const std::vector<std::string>& lines) { log_lines(LogLevel::kInfo, lines); };
   settings.api.cluster_name = options.cluster_name;
-  settings.api.routes = std::make_shared<const Routes>(slurm::routes());
   settings.api.word = slurm::put_in_words;
   if (!serves_others())
     settings.api.only_uid = geteuid();
@@ -211,6 +215,33 @@ ApiPowers powers_of(const DaemonOptions& options, ClusterCa& ca) {
   };
   CHECK(!powers.ca_pem.empty() && !powers.ca_fingerprint.empty());
   return powers;
+}
+
+// Kubernetes' API, on the same port. port: where the controller listens, known before anybody can ask.
+void mount_kube(ControllerSettings& settings, const DaemonOptions& options, const ClusterCa& ca,
+                std::shared_ptr<const JwtSigner> signer, const std::shared_ptr<std::uint16_t>& port) {
+  kube::KubePowers powers;
+  powers.random_hex = random_hex;
+  powers.ca_pem = ca.certificate_pem();
+  powers.address = [port, address = options.address] {
+    return format("https://{}:{}", address == "0.0.0.0" ? "127.0.0.1" : address, *port);
+  };
+  powers.tokens.sign = [signer](std::string_view claims) { return signer->sign(claims); };
+  powers.tokens.verify = [signer](std::string_view token) { return signer->verify(token); };
+  powers.tokens.key_set = [signer] { return signer->key_set(); };
+  powers.issue = [&ca](const std::string& user) -> Result<kube::KeyAndCertificate> {
+    KeyAndRequest made = TRY(make_key_and_request("user:" + user));
+    std::string certificate = TRY(ca.sign(made.request_pem, {"user:" + user, kUserRole, {}}));
+    return kube::KeyAndCertificate{std::move(made.key_pem), std::move(certificate)};
+  };
+  const kube::KubeServer server(std::move(powers), options.cluster_name);
+  std::vector<FrontRoute> routes = slurm::routes();
+  for (FrontRoute& route : server.routes()) routes.push_back(std::move(route));
+  settings.api.routes = std::make_shared<const Routes>(std::move(routes));
+  settings.api.readers = server.readers();
+  settings.api.front_actor = [ca_pem = ca.certificate_pem()] {
+    return std::make_unique<kube::Reconcilers>(kube::all_controllers(ca_pem));
+  };
 }
 
 // Where the controller can be reached, for who runs it. Nobody needs it to reach us.
@@ -277,6 +308,8 @@ Result<void> run(const DaemonOptions& options) {
     starting->say(what, entry, last);
   };
   const ApiPowers powers = powers_of(options, *ca);
+  const auto own_port = std::make_shared<std::uint16_t>();
+  mount_kube(settings, options, *ca, TRY(JwtSigner::open_or_make(options.dir + "/pki/service-accounts.key")), own_port);
 
   const auto open_controller = [&] {
     settings.api.notices = log->notices();
@@ -305,6 +338,7 @@ Result<void> run(const DaemonOptions& options) {
     return opened.error();
   TRY(server->listen_unix(options.socket, socket_mode()));
   const std::uint16_t port = TRY(listen(*server, options, certificate.files()));
+  *own_port = port;
   tell_whereabouts(state, options, port, *ca);
   log_line(LogLevel::kInfo, format("lockstepd: pid {}, log at entry {}, listening on {} and {}:{}", getpid(),
                                    TRY(log->last_index()), options.socket, options.address, port));

@@ -61,7 +61,7 @@ std::optional<ObjectHistory::Since> ObjectHistory::since(std::string_view type, 
 
 std::optional<ObjectHistory::Page> ObjectHistory::page(const Tables& tables, std::string_view type, std::string_view ns,
                                                        Seq at, const ObjectKey* after, std::size_t most,
-                                                       const Wanted& wanted) const {
+                                                       const Wanted& wanted, bool count_left) const {
   const auto changed = since(type, at);
   if (!changed)
     return std::nullopt;
@@ -89,13 +89,15 @@ std::optional<ObjectHistory::Page> ObjectHistory::page(const Tables& tables, std
     const ObjectKey& key = take_then ? then_at->first : now_at->first;
     const Ref<Object> object = take_then ? then_at->second : now_at->second;
     if (object && wanted(*object)) {
-      if (page.objects.size() == most) {
+      if (page.objects.size() < most) {
+        page.objects.push_back(object);
+        last = &key;
+      } else {
         page.last = *last;
-        page.left = 1;
-        return page;
+        ++page.left;
+        if (!count_left)
+          return page;
       }
-      page.objects.push_back(object);
-      last = &key;
     }
     if (take_then && has_now && then_at->first == now_at->first)
       ++now_at;

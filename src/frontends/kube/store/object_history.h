@@ -42,11 +42,11 @@ class ObjectHistory final : public FrontReader {
   struct Page {
     std::vector<Ref<Object>> objects;
     std::optional<ObjectKey> last;  // there are more behind this one
-    std::size_t left = 0;           // how many, as far as that is cheap to say: without a selector
+    std::size_t left = 0;           // how many, where they are counted
   };
   using Wanted = std::function<bool(const Object&)>;
   std::optional<Page> page(const Tables& tables, std::string_view type, std::string_view ns, Seq at, const ObjectKey* after,
-                           std::size_t most, const Wanted& wanted) const;
+                           std::size_t most, const Wanted& wanted, bool count_left) const;
 
  private:
   struct Kept {

@@ -71,8 +71,8 @@ std::optional<Uid> uid_of(std::string_view text) {
   return read.ec == std::errc() && uid_text(uid) == text ? std::optional(uid) : std::nullopt;
 }
 
-std::string time_text(WallTime at) {
-  const std::time_t when = static_cast<std::time_t>(at.us / 1'000'000);
+std::string time_text(Instant at, Duration wall_offset) {
+  const std::time_t when = static_cast<std::time_t>((at + wall_offset).us / 1'000'000);
   std::tm parts{};
   gmtime_r(&when, &parts);
   char text[32];
@@ -130,7 +130,7 @@ void append_text(std::string& out, const Object& object, const ShownAs& as, Dura
     out += ']';
   }
   if (extra.deleting)
-    append_quoted(out += R"(,"deletionTimestamp":)", time_text(WallTime{extra.deleting.us} + wall_offset));
+    append_quoted(out += R"(,"deletionTimestamp":)", time_text(extra.deleting, wall_offset));
   const std::string_view rest = std::string_view(object.body).substr(kBodyStart.size());
   if (!rest.starts_with('}'))
     out += ',';

@@ -27,7 +27,8 @@ struct ShownAs {
 std::string uid_text(Uid uid);
 std::optional<Uid> uid_of(std::string_view text);
 
-std::string time_text(WallTime at);  // "2026-11-26T11:00:00Z"
+// "2026-11-26T11:00:00Z". wall_offset: adds to an Instant to give the wall clock.
+std::string time_text(Instant at, Duration wall_offset);
 
 // Takes an object apart. Of its metadata the name, namespace, labels, annotations, owners and finalizers go to the
 // envelope; uid, resourceVersion and the deletion's time are the record's own and left out. The tree is well formed:

@@ -1,0 +1,24 @@
+// All controllers that Lockstep runs for Kubernetes' API.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frontends/kube/controllers/reconciler.h"
+
+namespace lockstep::kube {
+
+// The finalizer of a namespace: it goes when nothing is left inside. Shown in spec.finalizers.
+inline constexpr std::string_view kNamespaceFinalizer = "kubernetes";
+
+std::shared_ptr<const Reconciler> namespace_controller();
+// What every cluster has: the namespaces default, kube-system, kube-public and kube-node-lease, the roles that
+// Kubernetes documents, and the Service "kubernetes".
+std::shared_ptr<const Reconciler> bootstrap_controller();
+// The ServiceAccount "default" and the ConfigMap "kube-root-ca.crt" of each namespace.
+std::shared_ptr<const Reconciler> namespace_defaults(std::string ca_pem);
+
+std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem);
+
+}  // namespace lockstep::kube

@@ -1,0 +1,62 @@
+// Secrets and config maps: written as text or as bytes, and some of them never changed again.
+// Source: kubernetes.io/docs/concepts/configuration (Secrets, ConfigMaps).
+#include "frontends/kube/kinds/families.h"
+#include "frontends/kube/machinery/base64.h"
+#include "frontends/kube/machinery/json_tree.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+bool is_immutable(const json::object& tree) {
+  const json::value* immutable = tree.if_contains("immutable");
+  return immutable && immutable->is_bool() && immutable->get_bool();
+}
+
+json::value value_at(const json::object& tree, std::string_view name) {
+  const json::value* value = tree.if_contains(name);
+  return value ? *value : json::value();
+}
+
+class DataRules final : public KindRules {
+ public:
+  void prepare_create(json::object& tree) const override { take_texts(tree); }
+  void prepare_update(json::object& tree, const json::object&, std::string_view) const override { take_texts(tree); }
+
+  void validate(const json::object& tree, const json::object* old, FieldErrors& out) const override {
+    if (!old)
+      return;
+    if (is_immutable(*old)) {
+      if (!is_immutable(tree))
+        out.push_back(field_forbidden("immutable", "field is immutable when `immutable` is set"));
+      for (const char* part : {"data", "binaryData"})
+        if (!same_json(value_at(tree, part), value_at(*old, part)))
+          out.push_back(field_forbidden(part, "field is immutable when `immutable` is set"));
+    }
+    if (old->contains("type") && !same_json(value_at(tree, "type"), value_at(*old, "type")))
+      out.push_back(field_invalid("type", value_at(tree, "type"), "field is immutable"));
+  }
+
+ private:
+  // A secret's stringData is for writing only.
+  static void take_texts(json::object& tree) {
+    const json::value* texts = tree.if_contains("stringData");
+    if (texts && texts->is_object()) {
+      json::value& data = tree["data"];
+      if (!data.is_object())
+        data.emplace_object();
+      for (const auto& [key, text] : tree["stringData"].get_object())
+        tree["data"].get_object()[key] = to_base64(text_of(text));
+    }
+    tree.erase("stringData");
+  }
+};
+
+}  // namespace
+
+const KindRules& data_rules() {
+  static const DataRules rules;
+  return rules;
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,11 @@
+// The rules of families of kinds, one file each.
+#pragma once
+
+#include "frontends/kube/kinds/rules.h"
+
+namespace lockstep::kube {
+
+const KindRules& namespace_rules();  // namespaces.cpp
+const KindRules& data_rules();       // secrets and config maps: data_kinds.cpp
+
+}  // namespace lockstep::kube

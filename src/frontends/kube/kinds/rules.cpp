@@ -1,0 +1,18 @@
+#include "frontends/kube/kinds/rules.h"
+
+#include <string>
+
+#include "frontends/kube/kinds/families.h"
+
+namespace lockstep::kube {
+
+const KindRules& rules_of(std::string_view type) {
+  static const KindRules plain;
+  if (type == "namespaces")
+    return namespace_rules();
+  if (type == "secrets" || type == "configmaps")
+    return data_rules();
+  return plain;
+}
+
+}  // namespace lockstep::kube

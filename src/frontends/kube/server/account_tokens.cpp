@@ -1,0 +1,135 @@
+#include "frontends/kube/server/account_tokens.h"
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "base/text.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/server/body.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::int64_t kLifeDefault = 3600, kLifeLeast = 600, kLifeMost = std::int64_t{1} << 32;
+constexpr std::string_view kAccounts = "serviceaccounts";
+
+Ref<Object> find(const Tables& tables, std::string_view type, std::string_view ns, std::string_view name) {
+  const auto at = tables.objects.find({std::string(type), std::string(ns), std::string(name)});
+  return at == tables.objects.end() ? nullptr : at->second;
+}
+
+std::int64_t number_at(const json::value& value, std::string_view name, std::int64_t otherwise) {
+  const json::value* number = member(value, name);
+  if (!number || !is_number(*number))
+    return otherwise;
+  return static_cast<std::int64_t>(number_of(*number));
+}
+
+std::string text_in(const json::value& value, std::string_view name) {
+  const json::value* text = member(value, name);
+  return text ? std::string(text_of(*text)) : std::string();
+}
+
+// The object that the claims bind the token to is still the same one.
+bool still_there(const Tables& tables, const json::value& claims, const std::string& ns) {
+  const json::value* ours = member(claims, "kubernetes.io");
+  for (const auto& [word, type] : {std::pair{"pod", "pods"}, {"secret", "secrets"}, {"node", "nodes"}})
+    if (const json::value* bound = ours ? member(*ours, word) : nullptr) {
+      const auto object = find(tables, type, std::string_view(word) == "node" ? "" : ns, text_in(*bound, "name"));
+      if (!object || uid_text(object->meta.uid) != text_in(*bound, "uid"))
+        return false;
+    }
+  return true;
+}
+
+}  // namespace
+
+std::optional<TokenHolder> holder_of(const TokenPowers& powers, const Tables& tables, std::string_view token, std::int64_t now_s) {
+  const auto text = powers.verify(token);
+  if (!text)
+    return std::nullopt;
+  boost::system::error_code failed;
+  const json::value claims = json::parse(*text, failed);
+  const json::value* ours = failed ? nullptr : member(claims, "kubernetes.io");
+  const json::value* account = ours ? member(*ours, "serviceaccount") : nullptr;
+  if (!account || number_at(claims, "exp", 0) <= now_s)
+    return std::nullopt;
+  const std::string ns = text_in(*ours, "namespace"), name = text_in(*account, "name"), uid = text_in(*account, "uid");
+  const auto object = find(tables, kAccounts, ns, name);
+  if (!object || uid_text(object->meta.uid) != uid || !still_there(tables, claims, ns))
+    return std::nullopt;
+  TokenHolder out;
+  out.user.name = std::string(kAccountUser) + ns + ":" + name;
+  out.user.uid = uid;
+  out.user.groups = {std::string(kAccountGroup), std::string(kAccountGroup) + ":" + ns, std::string(kAuthenticated)};
+  out.user.extra["authentication.kubernetes.io/credential-id"] = {"JTI=" + text_in(claims, "jti")};
+  if (const json::value* pod = member(*ours, "pod")) {
+    out.user.extra["authentication.kubernetes.io/pod-name"] = {text_in(*pod, "name")};
+    out.user.extra["authentication.kubernetes.io/pod-uid"] = {text_in(*pod, "uid")};
+  }
+  if (const json::array* audiences = member_array(claims, "aud"))
+    for (const json::value& one : *audiences) out.audiences.emplace_back(text_of(one));
+  return out;
+}
+
+void create_token(const Asked& request, const TokenPowers& powers, const std::string& token_id) {
+  const auto account = find_object(*request);
+  if (!account)
+    return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  auto body = read_options(*request);
+  if (!body.ok())
+    return answer_status(*request, body.error());
+  const json::value* spec = body->if_contains("spec");
+  const auto reading = request->visit->read();
+  const std::int64_t now = (reading->now + reading->wall_offset).us / 1'000'000;
+  const std::int64_t life = spec ? number_at(*spec, "expirationSeconds", kLifeDefault) : kLifeDefault;
+  if (life < kLifeLeast || life > kLifeMost)
+    return answer_status(
+        *request, Status::invalid({"authentication.k8s.io", "TokenRequest"}, request->target.name,
+                                  {{"FieldValueInvalid",
+                                    format("Invalid value: {}: {}", life,
+                                           life < kLifeLeast ? "may not specify a duration less than 10 minutes" : "may not specify a duration larger than 2^32 seconds"),
+                                    "spec.expirationSeconds"}}));
+  json::array audiences;
+  if (const json::array* asked = spec ? member_array(*spec, "audiences") : nullptr)
+    audiences = *asked;
+  if (audiences.empty())
+    audiences.emplace_back(kIssuer);
+  json::object ours{{"namespace", account->meta.ns.get()},
+                    {"serviceaccount", {{"name", account->meta.name}, {"uid", uid_text(account->meta.uid)}}}};
+  if (const json::value* bound = spec ? member(*spec, "boundObjectRef") : nullptr; bound && bound->is_object()) {
+    const std::string kind = text_in(*bound, "kind"), name = text_in(*bound, "name"), uid = text_in(*bound, "uid");
+    const std::string word = lower(kind), type = word + "s";
+    if (kind != "Pod" && kind != "Secret" && kind != "Node")
+      return answer_status(*request, Status::bad_request(format("cannot bind token for serviceaccount to object of type {}", kind)));
+    const auto object = find(reading->tables, type, kind == "Node" ? "" : account->meta.ns.get(), name);
+    if (!object)
+      return answer_status(*request, Status::not_found({"", type}, name));
+    if (!uid.empty() && uid != uid_text(object->meta.uid))
+      return answer_status(*request, Status::conflict({"", type}, name,
+                                                      format("the UID in the bound object reference ({}) does not match the UID in record. The "
+                                                             "object might have been deleted and then recreated",
+                                                             uid)));
+    ours[word] = {{"name", name}, {"uid", uid_text(object->meta.uid)}};
+  }
+  json::object claims{{"aud", audiences},
+                      {"exp", now + life},
+                      {"iat", now},
+                      {"iss", kIssuer},
+                      {"jti", token_id},
+                      {"kubernetes.io", std::move(ours)},
+                      {"nbf", now},
+                      {"sub", std::string(kAccountUser) + account->meta.ns.get() + ":" + account->meta.name}};
+  json::object out{{"kind", "TokenRequest"}, {"apiVersion", "authentication.k8s.io/v1"}, {"metadata", {{"name", account->meta.name}, {"namespace", account->meta.ns.get()}}}};
+  json::object shown = spec && spec->is_object() ? spec->get_object() : json::object();
+  shown["audiences"] = audiences;
+  shown["expirationSeconds"] = life;
+  out["spec"] = std::move(shown);
+  out["status"] = {{"token", powers.sign(json::serialize(claims))},
+                   {"expirationTimestamp", time_text(Instant{(now + life) * 1'000'000}, {})}};
+  answer_json(*request, json::serialize(out), 201);
+}
+
+}  // namespace lockstep::kube

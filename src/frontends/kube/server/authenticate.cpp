@@ -1,0 +1,102 @@
+#include "frontends/kube/server/authenticate.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "frontends/kube/server/target.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::string_view kBearer = "Bearer ";
+
+KubeUser of_record(const User& user, bool admin) {
+  KubeUser out;
+  out.name = user.meta.name;
+  out.uid = std::to_string(user.uid);
+  if (admin)
+    out.groups.emplace_back(kMasters);
+  out.groups.emplace_back(kAuthenticated);
+  return out;
+}
+
+std::string of_whom(const KubeUser& user, const Attempt& attempt) {
+  return format("User \"{}\" cannot {}", user.name, attempt.verb);
+}
+
+// Account names bring the groups that accounts are in.
+std::vector<std::string> groups_of_account(std::string_view name) {
+  const std::string_view rest = name.substr(kAccountUser.size());
+  const std::string ns(rest.substr(0, rest.find(':')));
+  return {std::string(kAccountGroup), std::string(kAccountGroup) + ":" + ns};
+}
+
+Answered<KubeUser> impersonated(const HttpRequest& http, KubeUser user, const RoleBook& roles) {
+  const std::string name = header_of(http, "impersonate-user");
+  std::vector<std::string> groups;
+  for (const std::string& group : split(header_of(http, "impersonate-group"), ',')) groups.emplace_back(trim(group));
+  if (name.empty()) {
+    if (!groups.empty() || !header_of(http, "impersonate-uid").empty())
+      return Status::internal("requested impersonation without impersonating a user");
+    return user;
+  }
+  const auto check = [&](const std::string& resource, const std::string& what, const std::string& ns) -> std::optional<Status> {
+    const Attempt attempt{"impersonate", "", "v1", resource, "", ns, what, ""};
+    return roles.allows(user, attempt) ? std::nullopt : std::optional(refused(user, attempt));
+  };
+  KubeUser out;
+  out.name = name;
+  if (name.starts_with(kAccountUser)) {
+    const std::vector<std::string> parts = split(name, ':');
+    if (parts.size() != 4)
+      return Status::bad_request("the service account's name is no system:serviceaccount:NAMESPACE:NAME");
+    if (const auto no = check("serviceaccounts", parts[3], parts[2]))
+      return *no;
+    if (groups.empty())
+      groups = groups_of_account(name);
+  } else if (const auto no = check("users", name, "")) {
+    return *no;
+  }
+  for (const std::string& group : groups)
+    if (const auto no = check("groups", group, ""))
+      return *no;
+  out.groups = std::move(groups);
+  const bool anonymous = name == kAnonymous;
+  const std::string_view last = anonymous ? kUnauthenticated : kAuthenticated;
+  if (std::find(out.groups.begin(), out.groups.end(), last) == out.groups.end())
+    out.groups.emplace_back(last);
+  return out;
+}
+
+}  // namespace
+
+Answered<KubeUser> authenticate(const FrontVisit& visit, const RoleBook& roles, const TokenPowers& tokens) {
+  const HttpRequest& http = visit.request();
+  const auto read = visit.read();
+  KubeUser user{std::string(kAnonymous), "", {std::string(kUnauthenticated)}, {}};
+  const std::string shown = header_of(http, "authorization");
+  if (shown.starts_with(kBearer)) {  // says more than the connection, which may be shared
+    const std::int64_t now_s = (read->now + read->wall_offset).us / 1'000'000;
+    auto holder = holder_of(tokens, read->tables, trim(std::string_view(shown).substr(kBearer.size())), now_s);
+    if (!holder || std::ranges::find(holder->audiences, kIssuer) == holder->audiences.end())
+      return Status::unauthorized();
+    user = std::move(holder->user);
+  } else if (read->caller) {
+    user = of_record(*read->caller, read->admin);
+  } else if (!shown.empty()) {
+    return Status::unauthorized();
+  }
+  return impersonated(http, std::move(user), roles);
+}
+
+Status refused(const KubeUser& user, const Attempt& attempt) {
+  if (!attempt.is_resource())
+    return Status::forbidden({}, "", format("{} path \"{}\"", of_whom(user, attempt), attempt.path));
+  const std::string resource = attempt.subresource.empty() ? attempt.resource : attempt.resource + "/" + attempt.subresource;
+  return Status::forbidden({attempt.group, attempt.resource}, attempt.name,
+                           format("{} resource \"{}\" in API group \"{}\" {}", of_whom(user, attempt), resource, attempt.group,
+                                  attempt.ns.empty() ? "at the cluster scope" : format("in the namespace \"{}\"", attempt.ns)));
+}
+
+}  // namespace lockstep::kube

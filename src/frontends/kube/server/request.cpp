@@ -1,0 +1,103 @@
+#include "frontends/kube/server/request.h"
+
+#include <boost/json/serialize.hpp>
+
+#include "base/text.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+std::string_view parameter(const std::vector<std::string>& parts, std::string_view name) {
+  for (const std::string& part : parts) {
+    const std::string_view word = trim(part);
+    if (word.size() > name.size() && word.starts_with(name) && word[name.size()] == '=')
+      return word.substr(name.size() + 1);
+  }
+  return {};
+}
+
+std::string warning_header(const std::string& text) {
+  std::string quoted;
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      quoted += '\\';
+    quoted += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+  }
+  return "299 - \"" + quoted + "\"";
+}
+
+}  // namespace
+
+// "application/json;as=Table;v=v1;g=meta.k8s.io,application/json": the first that we have.
+Answered<Accepted> accepted_by(const HttpRequest& http) {
+  const std::string header = header_of(http, "accept");
+  if (header.empty())
+    return Accepted{};
+  std::vector<std::string> served{"application/json", "application/yaml"};
+  for (const std::string& range : split(header, ',')) {
+    const std::vector<std::string> parts = split(range, ';');
+    const std::string_view type = parts.empty() ? std::string_view() : trim(parts.front());
+    if (type != "application/json" && type != "*/*" && type != "application/*")
+      continue;
+    const std::string_view as = parameter(parts, "as");
+    const std::string_view version = parameter(parts, "v");
+    if (!as.empty() && (parameter(parts, "g") != "meta.k8s.io" || (version != "v1" && version != "v1beta1")))
+      continue;
+    if (as.empty())
+      return Accepted{};
+    if (as == "Table")
+      return Accepted{Accepted::Form::kTable, std::string(version)};
+    if (as == "PartialObjectMetadata" || as == "PartialObjectMetadataList")
+      return Accepted{Accepted::Form::kMetadata, std::string(version)};
+  }
+  return Status::not_acceptable(served);
+}
+
+void answer_json(const Request& request, std::string body, int status) {
+  HttpResponse response{status, "application/json", std::move(body), {}};
+  if (!request.warnings.empty()) {
+    std::string all;
+    for (const std::string& warning : request.warnings) all += (all.empty() ? "" : ", ") + warning_header(warning);
+    response.headers["Warning"] = all;
+  }
+  response.headers["Cache-Control"] = "no-cache, private";
+  request.visit->answer(std::move(response));
+}
+
+void answer_status(FrontVisit& visit, const Status& status) {
+  HttpResponse response{status.code, "application/json", json::serialize(status.body()), {}};
+  if (status.retry_after_seconds > 0)
+    response.headers["Retry-After"] = std::to_string(status.retry_after_seconds);
+  visit.answer(std::move(response));
+}
+
+void answer_status(const Request& request, const Status& status) { answer_status(*request.visit, status); }
+
+Status status_of(const Error& error, const Qualified& resource, std::string_view name) {
+  switch (error.code) {
+    case Errc::kNotFound: return Status::not_found(resource, name);
+    case Errc::kConflict: return Status::object_modified(resource, name);
+    case Errc::kDenied: return Status::forbidden(resource, name, error.message);
+    case Errc::kInvalid:
+    case Errc::kImpossible:
+    case Errc::kUnsupported: return Status::bad_request(error.message);
+    case Errc::kExhausted: return Status::too_many_requests(error.message, 1);
+    case Errc::kUnavailable: return Status::unavailable(error.message);
+    case Errc::kTimeout: return Status::timeout(error.message);
+    case Errc::kIo:
+    case Errc::kCorrupt:
+    case Errc::kInternal: break;
+  }
+  return Status::internal(error.message);
+}
+
+ObjectKey key_of(const Request& request) { return {request.kind->type, request.target.ns, request.target.name}; }
+
+Ref<Object> find_object(const Request& request) {
+  const auto read = request.visit->read();
+  const auto at = read->tables.objects.find(key_of(request));
+  return at == read->tables.objects.end() ? nullptr : at->second;
+}
+
+}  // namespace lockstep::kube

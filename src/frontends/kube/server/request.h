@@ -1,0 +1,52 @@
+// One request of Kubernetes' API on its way through the server.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frontends/kube/machinery/status.h"
+#include "frontends/kube/server/kinds.h"
+#include "frontends/kube/server/target.h"
+#include "frontends/kube/server/user.h"
+#include "frontends/kube/store/object_history.h"
+#include "frontends/kube/store/stored_object.h"
+#include "routes/front_end.h"
+
+namespace lockstep::kube {
+
+// What a client wants to have: the first form in its Accept header that is served.
+struct Accepted {
+  enum class Form : unsigned char { kWhole, kMetadata, kTable } form = Form::kWhole;
+  std::string version = "v1";  // of Table and PartialObjectMetadata
+};
+
+struct Request {
+  std::shared_ptr<FrontVisit> visit;
+  Target target;
+  std::shared_ptr<const Kind> kind;  // null: the path is of no resource
+  KubeUser user;
+  Accepted accepted;
+  std::vector<std::string> warnings;
+  bool dry_run = false;
+
+  const HttpRequest& http() const { return visit->request(); }
+  Qualified resource() const { return {target.group, target.resource}; }
+  ShownAs shown_as() const { return {api_version, kind->kind}; }
+  std::string api_version;  // of the version that the path names
+};
+using Asked = std::shared_ptr<Request>;
+
+Answered<Accepted> accepted_by(const HttpRequest& http);
+
+void answer_json(const Request& request, std::string body, int status = 200);
+void answer_status(const Request& request, const Status& status);
+void answer_status(FrontVisit& visit, const Status& status);
+// The Status of what the core refused.
+Status status_of(const Error& error, const Qualified& resource, std::string_view name);
+
+// Where the object is that the request names.
+ObjectKey key_of(const Request& request);
+Ref<Object> find_object(const Request& request);
+
+}  // namespace lockstep::kube

@@ -1,0 +1,81 @@
+#include "frontends/kube/server/selection.h"
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+
+#include "base/text.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/selectors.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+// The text of the field "status.phase" in a body; a number or a truth as Kubernetes compares them.
+std::string field_of(const json::value& body, std::string_view path) {
+  const json::value* at = &body;
+  while (at && !path.empty()) {
+    const auto dot = path.find('.');
+    at = member(*at, path.substr(0, dot));
+    path = dot == path.npos ? std::string_view() : path.substr(dot + 1);
+  }
+  if (!at)
+    return {};
+  if (at->is_bool())
+    return at->get_bool() ? "true" : "false";
+  return is_number(*at) ? number_text(*at) : std::string(text_of(*at));
+}
+
+}  // namespace
+
+Answered<Selection> selection_of(const Request& request) {
+  auto labels = parse_label_selector(query_of(request.http(), "labelSelector"));
+  if (!labels.ok())
+    return Status::bad_request(labels.error().message);
+  auto fields = parse_field_selector(query_of(request.http(), "fieldSelector"));
+  if (!fields.ok())
+    return Status::bad_request(fields.error().message);
+  bool reads_body = false;
+  for (const FieldTerm& term : fields->terms) {
+    if (term.field == "metadata.name" || term.field == "metadata.namespace")
+      continue;
+    reads_body = true;
+    if (std::ranges::find(request.kind->selectable, term.field) == request.kind->selectable.end())
+      return Status::bad_request(format("field label not supported: {}", term.field));
+  }
+  Selection selection;
+  selection.all = labels->everything() && fields->terms.empty() && request.target.name.empty();
+  selection.keeps = [labels = std::move(*labels), fields = std::move(*fields), name = request.target.name,
+                     reads_body](const Object& object) {
+    if (!name.empty() && object.meta.name != name)
+      return false;
+    if (!labels.everything()) {
+      const bool matches = labels.matches([&](std::string_view key) -> std::optional<std::string_view> {
+        if (!object.meta.extra)
+          return std::nullopt;
+        const auto& all = object.meta.extra->labels;
+        const auto at = std::ranges::lower_bound(all, key, {}, [](const auto& one) { return std::string_view(one.first); });
+        return at != all.end() && at->first == key ? std::optional<std::string_view>(at->second) : std::nullopt;
+      });
+      if (!matches)
+        return false;
+    }
+    if (fields.terms.empty())
+      return true;
+    json::value body;
+    if (reads_body)
+      body = json::parse(object.body);
+    std::string held;
+    return fields.matches([&](std::string_view field) -> std::optional<std::string_view> {
+      if (field == "metadata.name")
+        return object.meta.name;
+      if (field == "metadata.namespace")
+        return object.meta.ns.get();
+      held = field_of(body, field);
+      return held;
+    });
+  };
+  return selection;
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,167 @@
+#include "frontends/kube/server/server.h"
+
+#include <boost/json/serialize.hpp>
+
+#include "base/text.h"
+#include "frontends/kube/machinery/base64.h"
+#include "frontends/kube/server/authenticate.h"
+#include "frontends/kube/server/discovery.h"
+#include "frontends/kube/server/kinds.h"
+#include "frontends/kube/server/read.h"
+#include "frontends/kube/server/reviews.h"
+#include "frontends/kube/server/role_book.h"
+#include "frontends/kube/server/write.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::size_t kBody = 3 << 20;  // an object has at most 1.5 MB; its text may be longer than what is kept of it
+
+}  // namespace
+
+struct KubeServer::Inner {
+  KubePowers powers;
+  std::string cluster_name;
+  Kinds kinds;
+  std::shared_ptr<ObjectHistory> history = std::make_shared<ObjectHistory>();
+  std::shared_ptr<RoleBook> roles = std::make_shared<RoleBook>();
+
+  void handle(const std::shared_ptr<FrontVisit>& visit) {
+    auto user = authenticate(*visit, *roles, powers.tokens);
+    if (!user.ok())
+      return answer_status(*visit, user.error());
+    const auto target = target_of(visit->request());
+    if (!target || target->resource.empty())
+      return answer_path(visit, *user);
+    const auto request = std::make_shared<Request>();
+    request->visit = visit;
+    request->target = *target;
+    request->user = std::move(*user);
+    if (const Kind* kind = kinds.find(target->group, target->version, target->resource))
+      request->kind = std::make_shared<Kind>(*kind);
+    if (const Status refused = may(*request); refused.code != 200)
+      return answer_status(*visit, refused);
+    if (!request->kind || (!target->subresource.empty() && !request->kind->serves(target->subresource)))
+      return answer_status(*visit, Status::no_such_path());
+    if (!request->kind->namespaced && !target->ns.empty())
+      return answer_status(*visit, Status::no_such_path());
+    request->api_version = request->kind->api_version();
+    auto accepted = accepted_by(visit->request());
+    if (!accepted.ok())
+      return answer_status(*visit, accepted.error());
+    request->accepted = *accepted;
+    request->dry_run = query_of(visit->request(), "dryRun") == "All";
+    dispatch(request);
+  }
+
+  Status may(const Request& request) const {
+    const Target& target = request.target;
+    const Attempt attempt{target.verb, target.group, target.version, target.resource, target.subresource, target.ns, target.name, ""};
+    if (roles->allows(request.user, attempt))
+      return [] {
+        Status fine;
+        fine.code = 200;
+        return fine;
+      }();
+    return refused(request.user, attempt);
+  }
+
+  void dispatch(const Asked& request) {
+    const std::string& verb = request->target.verb;
+    const std::string& sub = request->target.subresource;
+    if (verb == "create" && is_review(*request->kind))
+      return create_review(request, *roles, powers.tokens);
+    if (verb == "create" && request->kind->type == "serviceaccounts" && sub == "token")
+      return create_token(request, powers.tokens, powers.random_hex(16));
+    const bool named = !request->target.name.empty();
+    if (verb == "get" && named)
+      return get_object(request);
+    if (verb == "list")
+      return list_objects(request, *history);
+    if (verb == "watch")
+      return watch_objects(request, history);
+    if (verb == "create" && !named && (!request->kind->namespaced || !request->target.ns.empty()))
+      return create_object(request, {powers.random_hex});
+    if (verb == "update" && named)
+      return update_object(request);
+    if (verb == "patch" && named)
+      return patch_object(request);
+    if (verb == "delete" && request->target.subresource.empty())
+      return delete_object(request);
+    if (verb == "deletecollection")
+      return delete_objects(request, *history);
+    answer_status(*request, Status::method_not_allowed(request->resource(), verb));
+  }
+
+  // Paths that are of no resource.
+  void answer_path(const std::shared_ptr<FrontVisit>& visit, const KubeUser& user) {
+    const HttpRequest& http = visit->request();
+    Attempt attempt;
+    attempt.verb = lower(http.method);
+    attempt.path = http.path;
+    if (!roles->allows(user, attempt))
+      return answer_status(*visit, refused(user, attempt));
+    if (http.path == "/healthz" || http.path == "/livez" || http.path == "/readyz" || http.path.starts_with("/livez/") ||
+        http.path.starts_with("/readyz/") || http.path.starts_with("/healthz/"))
+      return visit->answer({200, "text/plain; charset=utf-8", "ok", {}});
+    if (auto found = discovery_of(http, kinds))
+      return visit->answer(std::move(*found));
+    answer_status(*visit, Status::no_such_path());
+  }
+
+  // A kubeconfig for a caller whom the kernel names.
+  void answer_config(const std::shared_ptr<FrontVisit>& visit) {
+    if (visit->request().peer.how != Peer::How::kUnixSocket)
+      return visit->refuse(denied("ask on the controller's own machine: the socket there knows who you are"));
+    const auto read = visit->read();
+    if (!read->caller)
+      return visit->refuse(denied("the cluster does not know you yet: try again"));
+    auto issued = powers.issue(read->caller->meta.name);
+    if (!issued.ok())
+      return visit->refuse(issued.error());
+    const std::string context = format("{}@{}", read->caller->meta.name, cluster_name);
+    visit->answer({200, "application/yaml",
+                   format("apiVersion: v1\nkind: Config\nclusters:\n- name: {0}\n  cluster:\n    server: {1}\n"
+                          "    certificate-authority-data: {2}\nusers:\n- name: {3}\n  user:\n    client-certificate-data: {4}\n"
+                          "    client-key-data: {5}\ncontexts:\n- name: {3}\n  context:\n    cluster: {0}\n    user: {3}\n"
+                          "current-context: {3}\n",
+                          json::serialize(json::string_view(cluster_name)), json::serialize(json::string_view(powers.address())),
+                          to_base64(powers.ca_pem), json::serialize(json::string_view(context)),
+                          to_base64(issued->certificate_pem), to_base64(issued->key_pem)),
+                   {}});
+  }
+};
+
+KubeServer::KubeServer(KubePowers powers, std::string cluster_name) : inner_(std::make_shared<Inner>()) {
+  inner_->powers = std::move(powers);
+  inner_->cluster_name = std::move(cluster_name);
+  for (Kind& kind : built_in_kinds()) inner_->kinds.put(std::move(kind));
+}
+
+KubeServer::~KubeServer() = default;
+
+std::vector<FrontRoute> KubeServer::routes() const {
+  std::vector<FrontRoute> out;
+  const FrontHandler handle = [inner = inner_](std::shared_ptr<FrontVisit> visit) { inner->handle(visit); };
+  const auto mount = [&](std::string_view method, std::string_view path, Cost cost, std::size_t body) {
+    out.push_back({{method, path, Right::kJudged, cost, body, "*"}, handle});
+  };
+  for (const std::string_view path : {"/api", "/api/**", "/apis", "/apis/**"}) {
+    mount("GET", path, Cost::kRead, kNoBody);
+    mount("POST", path, Cost::kChange, kBody);
+    mount("PUT", path, Cost::kChange, kBody);
+    mount("PATCH", path, Cost::kChange, kBody);
+    mount("DELETE", path, Cost::kEnd, kTokenBody);
+  }
+  for (const std::string_view path : {"/version", "/healthz", "/healthz/**", "/livez", "/livez/**", "/readyz", "/readyz/**", "/openapi/**",
+                                      "/.well-known/openid-configuration", "/openid/**"})
+    mount("GET", path, Cost::kRead, kNoBody);
+  out.push_back({{"GET", "/v1/kubeconfig", Right::kUser, Cost::kChange, kNoBody},
+                 FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) { inner->answer_config(visit); })});
+  return out;
+}
+
+std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const { return {inner_->history, inner_->roles}; }
+
+}  // namespace lockstep::kube

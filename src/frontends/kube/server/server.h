@@ -1,0 +1,41 @@
+// The server of Kubernetes' API: what it mounts in the controller, and what it needs of the world.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "frontends/kube/server/account_tokens.h"
+#include "routes/front_end.h"
+
+namespace lockstep::kube {
+
+struct KeyAndCertificate {
+  std::string key_pem, certificate_pem;
+};
+
+struct KubePowers {
+  std::function<std::string(std::size_t)> random_hex;
+  // For a user of the cluster, as `lockstep kubeconfig` writes it.
+  std::function<Result<KeyAndCertificate>(const std::string& user)> issue;
+  std::function<std::string()> address;  // "https://127.0.0.1:6820"
+  std::string ca_pem;
+  TokenPowers tokens;
+};
+
+class KubeServer {
+ public:
+  KubeServer(KubePowers powers, std::string cluster_name);
+  ~KubeServer();
+
+  std::vector<FrontRoute> routes() const;  // they keep the server's parts alive
+  std::vector<std::shared_ptr<FrontReader>> readers() const;
+
+ private:
+  struct Inner;
+  std::shared_ptr<Inner> inner_;
+};
+
+}  // namespace lockstep::kube

@@ -1,0 +1,488 @@
+#include "frontends/kube/server/write.h"
+
+#include <algorithm>
+#include <boost/json/serialize.hpp>
+
+#include "base/text.h"
+#include "frontends/kube/kinds/rules.h"
+#include "frontends/kube/machinery/json_patch.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/merge_patch.h"
+#include "frontends/kube/server/body.h"
+#include "frontends/kube/server/selection.h"
+#include "frontends/kube/server/shown.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr int kTries = 8;  // of a change that asks for no version, when another one came first
+constexpr std::string_view kNamespaces = "namespaces";
+constexpr std::string_view kStatus = "status";
+constexpr const char* kLastingNamespaces[] = {"default", "kube-system", "kube-public", "kube-node-lease"};
+
+// --- what all changes have ---
+
+json::object& metadata_of(json::object& tree) {
+  json::value& metadata = tree["metadata"];
+  return metadata.is_object() ? metadata.get_object() : metadata.emplace_object();
+}
+
+std::string text_at(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(name);
+  return value ? std::string(text_of(*value)) : std::string();
+}
+
+std::string now_text(const Request& request) {
+  const auto read = request.visit->read();
+  return time_text(read->now, read->wall_offset);
+}
+
+Qualified qualified_kind(const Request& request) { return {request.kind->group, request.kind->kind}; }
+
+Status invalid_object(const Request& request, const json::object& tree, const FieldErrors& errors) {
+  std::vector<Cause> causes;
+  for (const FieldError& error : errors) causes.push_back({std::string(reason_word(error.type)), error.body(), error.path});
+  const json::value* metadata = tree.if_contains("metadata");
+  return Status::invalid(qualified_kind(request), metadata && metadata->is_object() ? text_at(metadata->get_object(), "name") : "", causes);
+}
+
+// Apart from its metadata and its status.
+bool asks_the_same(const json::object& a, const json::object& b) {
+  const auto wanted = [](const json::object& tree) {
+    json::object out;
+    for (const auto& [name, value] : tree)
+      if (name != "metadata" && name != "status" && name != "kind" && name != "apiVersion")
+        out[name] = value;
+    return out;
+  };
+  return same_json(wanted(a), wanted(b));
+}
+
+bool has_generation(const Kind& kind) { return !kind.schema || kind.schema->field("spec") != nullptr; }
+
+// What the object is to be, with what it was.
+struct Draft {
+  json::object tree;
+  Ref<Object> before;  // null: it is new
+  json::object old;    // its tree
+};
+
+using Then = std::function<void(const Object& now, bool made)>;
+using Again = std::function<void()>;
+
+void answer_object(const Request& request, const Object& object, int status) {
+  std::string out;
+  if (request.accepted.form == Accepted::Form::kTable) {
+    out = list_head(request, object.meta.seq, "", 0);
+    append_item(out, request, object);
+    out += list_end();
+  } else {
+    append_shown(out, request, object);
+  }
+  answer_json(request, std::move(out), status);
+}
+
+// Whether both would be stored alike.
+bool stored_alike(const Object& a, const Object& b) {
+  static const MetaExtra none;
+  MetaExtra first = a.meta.extra ? *a.meta.extra : none, second = b.meta.extra ? *b.meta.extra : none;
+  second.deleting = first.deleting;  // it is the record's own
+  return a.body == b.body && first == second;
+}
+
+// Commits and answers. again: another try after a conflict that is not the client's; empty: there is none.
+void put(const Asked& request, Draft draft, Reading read, Again again) {
+  Object object = object_of(request->kind->type, draft.tree);
+  const Ref<Object> before = draft.before;
+  if (before && stored_alike(object, *before))
+    return answer_object(*request, *before, 200);
+  if (request->dry_run) {
+    if (before) {
+      object.meta.uid = before->meta.uid;
+      object.meta.seq = before->meta.seq;
+    }
+    return answer_object(*request, object, before ? 200 : 201);
+  }
+  std::vector<CommandBody> bodies;
+  bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
+  request->visit->commit(std::move(bodies), std::move(read),
+                         [request, before, object, again = std::move(again)](Result<Answer> done) mutable {
+                           if (!done.ok() && done.error().code == Errc::kConflict && again)
+                             return again();
+                           if (!done.ok())
+                             return answer_status(*request, status_of(done.error(), request->resource(), object.meta.name));
+                           const auto reading = request->visit->read();
+                           const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
+                           if (now != reading->tables.objects.end() && now->second->meta.seq == done->seq)
+                             return answer_object(*request, *now->second, before ? 200 : 201);
+                           if (before)  // changed again, or gone with its last finalizer
+                             object.meta.uid = before->meta.uid;
+                           object.meta.seq = done->seq;
+                           answer_object(*request, object, before ? 200 : 201);
+                         });
+}
+
+// --- create ---
+
+Answered<json::object> body_for(Request& request, const std::string& body_text) {
+  json::object tree = TRY(read_body(request, body_text));
+  json::object& metadata = metadata_of(tree);
+  const std::string ns = text_at(metadata, "namespace");
+  if (request.kind->namespaced && !ns.empty() && ns != request.target.ns)
+    return Status::bad_request("the namespace of the provided object does not match the namespace sent on the request");
+  if (request.kind->namespaced)
+    metadata["namespace"] = request.target.ns;
+  else
+    metadata.erase("namespace");
+  return tree;
+}
+
+Answered<Reading> room_in_namespace(const Request& request, std::string_view name) {
+  if (!request.kind->namespaced)
+    return Reading{};
+  const auto read = request.visit->read();
+  const ObjectKey key{std::string(kNamespaces), "", request.target.ns};
+  const auto ns = read->tables.objects.find(key);
+  if (ns == read->tables.objects.end())
+    return Status::not_found({"", std::string(kNamespaces)}, request.target.ns);
+  if (ns->second->meta.extra && ns->second->meta.extra->deleting) {
+    Status status = Status::forbidden(
+        request.resource(), name,
+        format("unable to create new content in namespace {} because it is being terminated", request.target.ns));
+    status.causes.push_back({"NamespaceTerminating", format("namespace {} is being terminated", request.target.ns), "metadata.namespace"});
+    return status;
+  }
+  return Reading{.records = {{key, ns->second->meta.seq}}};
+}
+
+std::string name_end(const WriteTools& tools) {
+  constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";  // no words, and nothing that looks alike
+  std::string out;
+  for (const char c : tools.random_hex(10).substr(0, 10)) out += kLetters[static_cast<unsigned char>(c) * 31 % kLetters.size()];
+  return out.substr(0, 5);
+}
+
+Answered<Draft> new_draft(Request& request, const WriteTools& tools) {
+  Draft draft{TRY(body_for(request, request.http().body)), nullptr, {}};
+  json::object& metadata = metadata_of(draft.tree);
+  if (text_at(metadata, "name").empty() && !text_at(metadata, "generateName").empty())
+    metadata["name"] = text_at(metadata, "generateName") + name_end(tools);
+  for (const char* own : {"uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}) metadata.erase(own);
+  if (!text_at(metadata, "resourceVersion").empty())
+    return Status::bad_request("resourceVersion should not be set on objects to be created");
+  metadata["creationTimestamp"] = now_text(request);
+  if (has_generation(*request.kind))
+    metadata["generation"] = 1;
+  else
+    metadata.erase("generation");
+  if (request.kind->serves(kStatus))
+    draft.tree.erase(kStatus);
+  const KindRules& rules = rules_of(request.kind->type);
+  fill_defaults(request, draft.tree);
+  rules.prepare_create(draft.tree);
+  FieldErrors errors;
+  validate_object(request, draft.tree, nullptr, errors);
+  rules.validate(draft.tree, nullptr, errors);
+  if (!errors.empty())
+    return invalid_object(request, draft.tree, errors);
+  return draft;
+}
+
+void try_create(const Asked& request, const WriteTools& tools, int tries) {
+  auto draft = new_draft(*request, tools);
+  if (!draft.ok())
+    return answer_status(*request, draft.error());
+  const std::string name = text_at(metadata_of(draft->tree), "name");
+  auto reading = room_in_namespace(*request, name);
+  if (!reading.ok())
+    return answer_status(*request, reading.error());
+  const ObjectKey key{request->kind->type, request->kind->namespaced ? request->target.ns : "", name};
+  reading->records.push_back({key, 0});
+  const bool generated = !text_at(metadata_of(draft->tree), "generateName").empty();
+  if (request->visit->read()->tables.objects.contains(key)) {
+    if (generated && tries > 0)
+      return try_create(request, tools, tries - 1);
+    return answer_status(*request, Status::already_exists(request->resource(), name));
+  }
+  put(request, std::move(*draft), std::move(*reading), tries > 0 ? Again([request, tools, tries] { try_create(request, tools, tries - 1); }) : Again());
+}
+
+}  // namespace
+
+void create_object(const Asked& request, const WriteTools& tools) { try_create(request, tools, kTries); }
+
+// --- update ---
+
+namespace {
+
+// What a client cannot change about an object that is there.
+void carry_over(json::object& tree, const json::object& old) {
+  json::object& metadata = metadata_of(tree);
+  const json::object& was = old.at("metadata").as_object();
+  for (const char* own : {"uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace", "generateName"}) {
+    if (const json::value* value = was.if_contains(own))
+      metadata[own] = *value;
+    else
+      metadata.erase(own);
+  }
+}
+
+Answered<Draft> draft_of_update(const Request& request, const Ref<Object>& before, json::object tree) {
+  Draft draft{std::move(tree), before, tree_of(*before, request.shown_as(), request.visit->read()->wall_offset)};
+  json::object& metadata = metadata_of(draft.tree);
+  if (text_at(metadata, "name") != request.target.name)
+    return Status::bad_request(format("the name of the object ({}) does not match the name on the URL ({})", text_at(metadata, "name"),
+                                      request.target.name));
+  const std::string uid = text_at(metadata, "uid"), version = text_at(metadata, "resourceVersion");
+  if (!uid.empty() && uid != uid_text(before->meta.uid))
+    return Status::conflict(request.resource(), request.target.name,
+                            format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid, uid_text(before->meta.uid)));
+  if (!version.empty() && version != "0" && version != std::to_string(before->meta.seq))
+    return Status::object_modified(request.resource(), request.target.name);
+  carry_over(draft.tree, draft.old);
+  const std::string& sub = request.target.subresource;
+  const json::value* old_status = draft.old.if_contains(kStatus);
+  if (sub == kStatus) {
+    json::object whole = draft.old;
+    whole["metadata"] = draft.tree["metadata"];
+    if (const json::value* status = draft.tree.if_contains(kStatus))
+      whole[kStatus] = *status;
+    else
+      whole.erase(kStatus);
+    draft.tree = std::move(whole);
+  } else if (request.kind->serves(kStatus)) {
+    if (old_status)
+      draft.tree[kStatus] = *old_status;
+    else
+      draft.tree.erase(kStatus);
+  }
+  const KindRules& rules = rules_of(request.kind->type);
+  fill_defaults(request, draft.tree);
+  rules.prepare_update(draft.tree, draft.old, sub);
+  FieldErrors errors;
+  validate_object(request, draft.tree, &draft.old, errors);
+  rules.validate(draft.tree, &draft.old, errors);
+  if (!errors.empty())
+    return invalid_object(request, draft.tree, errors);
+  if (has_generation(*request.kind) && !asks_the_same(draft.tree, draft.old)) {
+    json::value& generation = metadata_of(draft.tree)["generation"];
+    generation = (generation.is_int64() ? generation.get_int64() : generation.is_uint64() ? static_cast<std::int64_t>(generation.get_uint64()) : 0) + 1;
+  }
+  return draft;
+}
+
+bool names_version(const json::object& tree) {
+  const json::value* metadata = tree.if_contains("metadata");
+  const std::string version = metadata && metadata->is_object() ? text_at(metadata->get_object(), "resourceVersion") : "";
+  return !version.empty() && version != "0";
+}
+
+void try_update(const Asked& request, const json::object& tree, int tries) {
+  const Ref<Object> before = find_object(*request);
+  if (!before)
+    return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  auto draft = draft_of_update(*request, before, tree);
+  if (!draft.ok())
+    return answer_status(*request, draft.error());
+  const bool may_try = tries > 0 && !names_version(tree);
+  put(request, std::move(*draft), {}, may_try ? Again([request, tree, tries] { try_update(request, tree, tries - 1); }) : Again());
+}
+
+}  // namespace
+
+void update_object(const Asked& request) {
+  const auto tree = body_for(*request, request->http().body);
+  if (!tree.ok())
+    return answer_status(*request, tree.error());
+  try_update(request, *tree, kTries);
+}
+
+// --- patch ---
+
+namespace {
+
+Answered<json::object> patched(const Request& request, json::object tree) {
+  const std::string type = header_of(request.http(), "content-type");
+  const std::string kind(trim(type.substr(0, type.find(';'))));
+  const json::value patch = TRY(read_patch(request));
+  json::value out;
+  if (kind == "application/json-patch+json")
+    out = TRY(apply_json_patch(std::move(tree), patch));
+  else if (kind == "application/merge-patch+json" || kind == "application/strategic-merge-patch+json")
+    out = apply_merge_patch(std::move(tree), patch);
+  else
+    return Status::unsupported_media_type({"application/json-patch+json", "application/merge-patch+json",
+                                           "application/strategic-merge-patch+json", "application/apply-patch+yaml"});
+  if (!out.is_object())
+    return Status::bad_request("the patch leaves no object");
+  return std::move(out.get_object());
+}
+
+void try_patch(const Asked& request, int tries) {
+  const Ref<Object> before = find_object(*request);
+  if (!before)
+    return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  const json::object old = tree_of(*before, request->shown_as(), request->visit->read()->wall_offset);
+  auto tree = patched(*request, old);
+  if (!tree.ok())
+    return answer_status(*request, tree.error());
+  // A version that the patch itself names is a condition; the one that was there is none.
+  const bool conditional = names_version(*tree) && !same_json(tree->at("metadata").as_object().at("resourceVersion"),
+                                                              old.at("metadata").as_object().at("resourceVersion"));
+  auto draft = draft_of_update(*request, before, std::move(*tree));
+  if (!draft.ok())
+    return answer_status(*request, draft.error());
+  put(request, std::move(*draft), {},
+      tries > 0 && !conditional ? Again([request, tries] { try_patch(request, tries - 1); }) : Again());
+}
+
+}  // namespace
+
+void patch_object(const Asked& request) { try_patch(request, kTries); }
+
+// --- delete ---
+
+namespace {
+
+struct Deletion {
+  RemoveObject::Dependents dependents = RemoveObject::Dependents::kBackground;
+  std::string uid, version;  // preconditions
+};
+
+Answered<Deletion> deletion_of(Request& request) {
+  json::object options;
+  if (!request.http().body.empty())
+    options = TRY(read_options(request));
+  Deletion out;
+  std::string policy = text_at(options, "propagationPolicy");
+  if (policy.empty())
+    policy = query_of(request.http(), "propagationPolicy");
+  const json::value* orphans = options.if_contains("orphanDependents");
+  if (policy == "Orphan" || (orphans && orphans->is_bool() && orphans->get_bool()) || query_flag(request.http(), "orphanDependents"))
+    out.dependents = RemoveObject::Dependents::kOrphan;
+  else if (policy == "Foreground")
+    out.dependents = RemoveObject::Dependents::kForeground;
+  else if (!policy.empty() && policy != "Background")
+    return Status::invalid({"meta.k8s.io", "DeleteOptions"}, "",
+                           {{"FieldValueNotSupported",
+                             format("Unsupported value: \"{}\": supported values: \"Background\", \"Foreground\", \"Orphan\"", policy),
+                             "propagationPolicy"}});
+  if (const json::object* conditions = member_object(options, "preconditions")) {
+    out.uid = text_at(*conditions, "uid");
+    out.version = text_at(*conditions, "resourceVersion");
+  }
+  if (const json::array* dry = member_array(options, "dryRun"); dry && !dry->empty())
+    request.dry_run = true;
+  return out;
+}
+
+// The commands that delete it.
+std::vector<CommandBody> commands_of(const Object& object, const Deletion& how) {
+  std::vector<CommandBody> out;
+  if (object.type == kNamespaces && !(object.meta.extra && object.meta.extra->deleting)) {
+    Object marked = object;
+    json::object tree = tree_of(object, {"v1", "Namespace"}, {});
+    tree["status"] = {{"phase", "Terminating"}};
+    Object told = object_of(object.type, std::move(tree));
+    marked.body = told.body;
+    out.emplace_back(PutObject{std::move(marked), object.meta.seq});
+    out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, 0, how.dependents});
+    return out;
+  }
+  out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, object.meta.seq, how.dependents});
+  return out;
+}
+
+void answer_deleted(const Request& request, const Object& object) {
+  const auto reading = request.visit->read();
+  const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
+  if (now != reading->tables.objects.end() && now->second->meta.uid == object.meta.uid)
+    return answer_object(request, *now->second, 200);
+  json::object details{{"name", object.meta.name}};
+  if (!request.kind->group.empty())
+    details["group"] = request.kind->group;
+  details["kind"] = request.kind->plural;
+  details["uid"] = uid_text(object.meta.uid);
+  answer_json(request, json::serialize(json::object{{"kind", "Status"},
+                                                    {"apiVersion", "v1"},
+                                                    {"metadata", json::object()},
+                                                    {"status", "Success"},
+                                                    {"details", std::move(details)}}));
+}
+
+void try_delete(const Asked& request, const Deletion& how, int tries) {
+  const Ref<Object> object = find_object(*request);
+  if (!object)
+    return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!how.uid.empty() && how.uid != uid_text(object->meta.uid))
+    return answer_status(*request, Status::conflict(request->resource(), request->target.name,
+                                                    format("Precondition failed: UID in precondition: {}, UID in object meta: {}", how.uid,
+                                                           uid_text(object->meta.uid))));
+  if (!how.version.empty() && how.version != std::to_string(object->meta.seq))
+    return answer_status(*request,
+                         Status::conflict(request->resource(), request->target.name,
+                                          format("Precondition failed: ResourceVersion in precondition: {}, ResourceVersion in object meta: {}",
+                                                 how.version, object->meta.seq)));
+  if (object->type == kNamespaces && std::ranges::find(kLastingNamespaces, object->meta.name) != std::end(kLastingNamespaces))
+    return answer_status(*request, Status::forbidden(request->resource(), object->meta.name, "this namespace may not be deleted"));
+  if (request->dry_run)
+    return answer_object(*request, *object, 200);
+  request->visit->commit(commands_of(*object, how), Reading{}, [request, how, object, tries](const Result<Answer>& done) {
+    if (!done.ok() && tries > 0 && (done.error().code == Errc::kConflict || done.error().code == Errc::kNotFound))
+      return try_delete(request, how, tries - 1);
+    if (!done.ok())
+      return answer_status(*request, status_of(done.error(), request->resource(), request->target.name));
+    answer_deleted(*request, *object);
+  });
+}
+
+// Several, kTogetherMax at most in one commit; what has gone by itself meanwhile is no failure.
+void delete_rest(const Asked& request, const Deletion& how, std::shared_ptr<std::vector<Ref<Object>>> objects, std::size_t from) {
+  const auto reading = request->visit->read();
+  std::vector<CommandBody> bodies;
+  for (; from < objects->size() && bodies.size() + 2 <= kTogetherMax; ++from) {
+    const Object& object = *(*objects)[from];
+    const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
+    if (now == reading->tables.objects.end() || now->second->meta.uid != object.meta.uid || request->dry_run)
+      continue;
+    for (CommandBody& body : commands_of(*now->second, how)) bodies.push_back(std::move(body));
+  }
+  if (bodies.empty()) {
+    std::string out = list_head(*request, reading->tables.seq, "", 0);
+    for (std::size_t i = 0; i < objects->size(); ++i) {
+      out += i ? "," : "";
+      append_item(out, *request, *(*objects)[i]);
+    }
+    return answer_json(*request, out + list_end());
+  }
+  request->visit->commit(std::move(bodies), Reading{}, [request, how, objects, from](const Result<Answer>& done) {
+    // What one of them had changed meanwhile refuses all: they are tried again as they are now.
+    if (!done.ok() && done.error().code != Errc::kConflict && done.error().code != Errc::kNotFound)
+      return answer_status(*request, status_of(done.error(), request->resource(), ""));
+    delete_rest(request, how, objects, done.ok() ? from : 0);
+  });
+}
+
+}  // namespace
+
+void delete_object(const Asked& request) {
+  const auto how = deletion_of(*request);
+  if (!how.ok())
+    return answer_status(*request, how.error());
+  try_delete(request, *how, kTries);
+}
+
+void delete_objects(const Asked& request, const ObjectHistory& history) {
+  const auto how = deletion_of(*request);
+  if (!how.ok())
+    return answer_status(*request, how.error());
+  const auto selection = selection_of(*request);
+  if (!selection.ok())
+    return answer_status(*request, selection.error());
+  const auto read = request->visit->read();
+  auto page = history.page(read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX, selection->keeps, false);
+  delete_rest(request, *how, std::make_shared<std::vector<Ref<Object>>>(std::move(page->objects)), 0);
+}
+
+}  // namespace lockstep::kube

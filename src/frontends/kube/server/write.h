@@ -1,0 +1,20 @@
+// Writing: objects made, replaced, patched and deleted, each as one commit that rests on what was read.
+#pragma once
+
+#include <functional>
+
+#include "frontends/kube/server/request.h"
+
+namespace lockstep::kube {
+
+struct WriteTools {
+  std::function<std::string(std::size_t)> random_hex;
+};
+
+void create_object(const Asked& request, const WriteTools& tools);
+void update_object(const Asked& request);
+void patch_object(const Asked& request);
+void delete_object(const Asked& request);
+void delete_objects(const Asked& request, const ObjectHistory& history);
+
+}  // namespace lockstep::kube
