@@ -4,7 +4,8 @@
 // modules), those of custom resources from their definitions. One generic path serves both: defaulting, pruning,
 // validation, patches, columns, OpenAPI and protobuf ask nothing but the schema.
 //
-// Structure follows Kubernetes' "structural schemas" and "merge and apply" pages (kubernetes.io/docs/reference/using-api).
+// Structure follows Kubernetes' "structural schemas" and "merge and apply" pages
+// (kubernetes.io/docs/reference/using-api).
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -38,9 +39,9 @@ enum class ListKind : unsigned char {
 
 struct Schema {
   enum class Type : unsigned char {
-    kAny,          // anything; unknown fields are kept
+    kAny,  // anything; unknown fields are kept
     kBoolean,
-    kInteger,      // 64 bits; `format` "int32" bounds it
+    kInteger,  // 64 bits; `format` "int32" bounds it
     kNumber,
     kString,       // `format`: "byte" (base64), "date-time", …
     kIntOrString,  // a number or a text: target ports, percentages
@@ -49,9 +50,9 @@ struct Schema {
     kMap,          // any keys; each value is an `element`
     kList,         // each is an `element`
   } type = Type::kAny;
-  std::string name;         // "io.k8s.api.core.v1.PodSpec", "io.example.v1.Widget"; "" = none of its own
-  std::string format;       // "int32", "int64", "double", "byte", "date-time", "micro-time", …
-  std::string description;  // short, of ours, or the custom resource's own
+  std::string name;           // "io.k8s.api.core.v1.PodSpec", "io.example.v1.Widget"; "" = none of its own
+  std::string format;         // "int32", "int64", "double", "byte", "date-time", "micro-time", …
+  std::string description;    // short, of ours, or the custom resource's own
   std::vector<Field> fields;  // kObject, ascending by name
   const Schema* element = nullptr;
 
@@ -65,10 +66,10 @@ struct Schema {
   bool patch_retain_keys = false;  // keys that the patch does not name are dropped ("retainKeys")
 
   bool nullable = false;
-  bool keep_unknown = false;   // x-kubernetes-preserve-unknown-fields
-  bool embedded = false;       // x-kubernetes-embedded-resource: has apiVersion, kind and metadata
-  json::value rules;           // what else of JSON schema a definition says: minimum, pattern, enum, oneOf, x-kubernetes-validations …
-                               // an object, or null
+  bool keep_unknown = false;  // x-kubernetes-preserve-unknown-fields
+  bool embedded = false;      // x-kubernetes-embedded-resource: has apiVersion, kind and metadata
+  json::value rules;          // what else of JSON schema a definition says: minimum, pattern, enum, oneOf,
+                      // x-kubernetes-validations … an object, or null
 
   const Field* field(std::string_view wanted) const;  // null: none of that name
 };
