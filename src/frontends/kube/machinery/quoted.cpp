@@ -18,7 +18,10 @@ Front front_of(std::string_view text) {
   const unsigned first = byte(0);
   if (first < 0x80)
     return {1, first};
-  const std::size_t size = first >= 0xF0 && first < 0xF5 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 && first < 0xE0 ? 2 : 0;
+  const std::size_t size = first >= 0xF0 && first < 0xF5   ? 4
+                           : first >= 0xE0                 ? 3
+                           : first >= 0xC2 && first < 0xE0 ? 2
+                                                           : 0;
   if (size == 0 || first >= 0xF5 || text.size() < size)
     return {};
   std::uint32_t character = first & (0xFFu >> (size + 1));

@@ -85,9 +85,7 @@ Status Status::not_found(const Qualified& resource, std::string_view name) {
   return about(404, "NotFound", resource, name, format("{} {} not found", resource.text(), quoted(name)));
 }
 
-Status Status::no_such_path() {
-  return plain(404, "NotFound", "the server could not find the requested resource");
-}
+Status Status::no_such_path() { return plain(404, "NotFound", "the server could not find the requested resource"); }
 
 Status Status::method_not_allowed(const Qualified& resource, std::string_view verb) {
   return about(405, "MethodNotAllowed", resource, {},
@@ -126,9 +124,9 @@ Status Status::too_large(std::int64_t limit_bytes) {
 }
 
 Status Status::unsupported_media_type(const std::vector<std::string>& read_types) {
-  return plain(415, "UnsupportedMediaType",
-               "the body of the request was in an unknown format - accepted media types include: " +
-                   join(read_types, ", "));
+  return plain(
+      415, "UnsupportedMediaType",
+      "the body of the request was in an unknown format - accepted media types include: " + join(read_types, ", "));
 }
 
 Status Status::invalid(const Qualified& kind, std::string_view name, std::vector<Cause> causes) {

@@ -63,8 +63,8 @@ struct Status {
   // "Operation cannot be fulfilled on pods "x": WHY".
   static Status conflict(const Qualified& resource, std::string_view name, std::string_view why);
   static Status object_modified(const Qualified& resource, std::string_view name);  // a stale resourceVersion
-  static Status apply_conflict(std::vector<Cause> causes, std::string message);      // of a server-side apply
-  static Status expired(std::string why);                                          // 410: begin with a new list
+  static Status apply_conflict(std::vector<Cause> causes, std::string message);     // of a server-side apply
+  static Status expired(std::string why);                                           // 410: begin with a new list
   static Status gone(std::string why);
   static Status too_large(std::int64_t limit_bytes);
   static Status unsupported_media_type(const std::vector<std::string>& read_types);
@@ -83,8 +83,7 @@ class [[nodiscard]] Answered {
  public:
   template <class U = T>
   requires(std::is_constructible_v<T, U&&> && !std::is_same_v<std::remove_cvref_t<U>, Status> &&
-           !std::is_same_v<std::remove_cvref_t<U>, Answered>)
-      Answered(U&& value)
+           !std::is_same_v<std::remove_cvref_t<U>, Answered>) Answered(U&& value)
       : state_(std::in_place_index<0>, std::forward<U>(value)) {}
   Answered(Status status) : state_(std::in_place_index<1>, std::move(status)) {}
 

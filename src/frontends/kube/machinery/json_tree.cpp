@@ -1,0 +1,95 @@
+#include "frontends/kube/machinery/json_tree.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <charconv>
+#include <cmath>
+
+namespace lockstep::kube {
+
+bool is_number(const json::value& value) { return value.is_int64() || value.is_uint64() || value.is_double(); }
+
+double number_of(const json::value& value) {
+  if (value.is_int64())
+    return static_cast<double>(value.get_int64());
+  if (value.is_uint64())
+    return static_cast<double>(value.get_uint64());
+  return value.is_double() ? value.get_double() : 0;
+}
+
+bool same_json(const json::value& a, const json::value& b) {
+  if (is_number(a) && is_number(b)) {
+    if (a.is_double() || b.is_double())
+      return number_of(a) == number_of(b);
+    return a == b;
+  }
+  if (a.kind() != b.kind())
+    return false;
+  if (a.is_array()) {
+    const json::array &left = a.get_array(), &right = b.get_array();
+    return left.size() == right.size() && std::equal(left.begin(), left.end(), right.begin(), same_json);
+  }
+  if (a.is_object()) {
+    const json::object &left = a.get_object(), &right = b.get_object();
+    return left.size() == right.size() && std::ranges::all_of(left, [&](const auto& entry) {
+             const json::value* other = right.if_contains(entry.key());
+             return other != nullptr && same_json(entry.value(), *other);
+           });
+  }
+  return a == b;
+}
+
+std::size_t depth_of(const json::value& value) {
+  std::size_t below = 0;
+  if (value.is_array())
+    for (const json::value& each : value.get_array()) below = std::max(below, depth_of(each));
+  else if (value.is_object())
+    for (const auto& entry : value.get_object()) below = std::max(below, depth_of(entry.value()));
+  return below + 1;
+}
+
+std::size_t nodes_of(const json::value& value) {
+  std::size_t count = 1;
+  if (value.is_array())
+    for (const json::value& each : value.get_array()) count += nodes_of(each);
+  else if (value.is_object())
+    for (const auto& entry : value.get_object()) count += nodes_of(entry.value());
+  return count;
+}
+
+std::string number_text(const json::value& value) {
+  char out[64];
+  if (value.is_int64())
+    return {out, std::to_chars(out, out + sizeof out, value.get_int64()).ptr};
+  if (value.is_uint64())
+    return {out, std::to_chars(out, out + sizeof out, value.get_uint64()).ptr};
+  const double number = number_of(value);
+  const double size = std::fabs(number);
+  const bool plain = size == 0 || (size >= 1e-6 && size < 1e21);
+  if (!std::isfinite(number))
+    return std::isnan(number) ? "NaN" : number > 0 ? "+Inf" : "-Inf";
+  const auto end =
+      std::to_chars(out, out + sizeof out, number, plain ? std::chars_format::fixed : std::chars_format::scientific);
+  return {out, end.ptr};
+}
+
+std::string_view text_of(const json::value& value) {
+  return value.is_string() ? std::string_view(value.get_string()) : std::string_view();
+}
+
+const json::value* member(const json::value& value, std::string_view key) {
+  return value.is_object() ? value.get_object().if_contains(key) : nullptr;
+}
+
+const json::object* member_object(const json::value& value, std::string_view key) {
+  const json::value* found = member(value, key);
+  return found == nullptr ? nullptr : found->if_object();
+}
+
+const json::array* member_array(const json::value& value, std::string_view key) {
+  const json::value* found = member(value, key);
+  return found == nullptr ? nullptr : found->if_array();
+}
+
+}  // namespace lockstep::kube
