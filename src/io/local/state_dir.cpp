@@ -52,7 +52,7 @@ struct Level {
   }
 };
 const Level kPublicLevel{{"api.sock", "ca.pem"}, {}, {}};
-const Level kPkiLevel{{}, {"ca.", "controller.", "node."}, {}};
+const Level kPkiLevel{{}, {"ca.", "controller.", "node.", "service-accounts."}, {}};
 const Level kLogLevel{{}, {"controller.log"}, {}};
 const Level kRunLevel{{"api.sock", "gpus"}, {}, {}};
 const Level kStateLevel{{"lock", "journal", "journal.tip", "lease", "mig_slices"},

@@ -19,6 +19,8 @@ std::shared_ptr<const Reconciler> bootstrap_controller();
 // The ServiceAccount "default" and the ConfigMap "kube-root-ca.crt" of each namespace.
 std::shared_ptr<const Reconciler> namespace_defaults(std::string ca_pem);
 
+std::shared_ptr<const Reconciler> quota_controller();
+
 std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem);
 
 }  // namespace lockstep::kube

@@ -61,9 +61,9 @@ std::optional<TokenHolder> holder_of(const TokenPowers& powers, const Tables& ta
   if (!object || uid_text(object->meta.uid) != uid || !still_there(tables, claims, ns))
     return std::nullopt;
   TokenHolder out;
-  out.user.name = std::string(kAccountUser) + ns + ":" + name;
+  out.user.name = format("{}{}:{}", kAccountUser, ns, name);
   out.user.uid = uid;
-  out.user.groups = {std::string(kAccountGroup), std::string(kAccountGroup) + ":" + ns, std::string(kAuthenticated)};
+  out.user.groups = {std::string(kAccountGroup), format("{}:{}", kAccountGroup, ns), std::string(kAuthenticated)};
   out.user.extra["authentication.kubernetes.io/credential-id"] = {"JTI=" + text_in(claims, "jti")};
   if (const json::value* pod = member(*ours, "pod")) {
     out.user.extra["authentication.kubernetes.io/pod-name"] = {text_in(*pod, "name")};
@@ -121,7 +121,7 @@ void create_token(const Asked& request, const TokenPowers& powers, const std::st
                       {"jti", token_id},
                       {"kubernetes.io", std::move(ours)},
                       {"nbf", now},
-                      {"sub", std::string(kAccountUser) + account->meta.ns.get() + ":" + account->meta.name}};
+                      {"sub", format("{}{}:{}", kAccountUser, account->meta.ns.get(), account->meta.name)}};
   json::object out{{"kind", "TokenRequest"}, {"apiVersion", "authentication.k8s.io/v1"}, {"metadata", {{"name", account->meta.name}, {"namespace", account->meta.ns.get()}}}};
   json::object shown = spec && spec->is_object() ? spec->get_object() : json::object();
   shown["audiences"] = audiences;

@@ -29,7 +29,7 @@ std::string of_whom(const KubeUser& user, const Attempt& attempt) {
 std::vector<std::string> groups_of_account(std::string_view name) {
   const std::string_view rest = name.substr(kAccountUser.size());
   const std::string ns(rest.substr(0, rest.find(':')));
-  return {std::string(kAccountGroup), std::string(kAccountGroup) + ":" + ns};
+  return {std::string(kAccountGroup), format("{}:{}", kAccountGroup, ns)};
 }
 
 Answered<KubeUser> impersonated(const HttpRequest& http, KubeUser user, const RoleBook& roles) {

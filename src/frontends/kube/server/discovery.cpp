@@ -1,5 +1,6 @@
 #include "frontends/kube/server/discovery.h"
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
@@ -7,8 +8,6 @@
 namespace lockstep::kube {
 
 namespace {
-
-const std::vector<std::string> kVerbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"};
 
 HttpResponse json_answer(const json::object& body) { return {200, "application/json", json::serialize(body), {}}; }
 
@@ -43,10 +42,18 @@ json::object resources_of(const Kinds& kinds, const std::string& group, const st
       one["shortNames"] = texts(kind->short_names);
     if (!kind->categories.empty())
       one["categories"] = texts(kind->categories);
+    if (!kind->storage_hash.empty())
+      one["storageVersionHash"] = kind->storage_hash;
     resources.push_back(std::move(one));
-    for (const std::string& sub : kind->subresources)
-      resources.push_back({{"name", kind->plural + "/" + sub}, {"singularName", ""}, {"namespaced", kind->namespaced}, {"kind", kind->kind},
-                           {"verbs", json::array{"get", "patch", "update"}}});
+    for (const Subresource& sub : kind->subresources) {
+      json::object part{{"name", kind->plural + "/" + sub.name}, {"singularName", ""}, {"namespaced", kind->namespaced}, {"kind", sub.kind},
+                        {"verbs", texts(sub.verbs)}};
+      if (sub.group != kind->group || sub.version != kind->version) {
+        part["group"] = sub.group;
+        part["version"] = sub.version;
+      }
+      resources.push_back(std::move(part));
+    }
   }
   if (resources.empty())
     return {};
@@ -57,35 +64,6 @@ json::object resources_of(const Kinds& kinds, const std::string& group, const st
 }
 
 }  // namespace
-
-std::vector<Kind> built_in_kinds() {
-  std::vector<Kind> out;
-  const auto add = [&](std::string group, std::string version, std::string kind, std::string plural, bool namespaced,
-                       std::vector<std::string> short_names = {}, std::vector<std::string> subresources = {}) {
-    Kind one;
-    one.group = group;
-    one.version = std::move(version);
-    one.singular = lower(kind);
-    one.list_kind = kind + "List";
-    one.kind = std::move(kind);
-    one.type = group.empty() ? plural : plural + "." + group;
-    one.plural = std::move(plural);
-    one.short_names = std::move(short_names);
-    one.subresources = std::move(subresources);
-    one.namespaced = namespaced;
-    one.verbs = kVerbs;
-    out.push_back(std::move(one));
-  };
-  add("", "v1", "Namespace", "namespaces", false, {"ns"}, {"status", "finalize"});
-  add("", "v1", "ConfigMap", "configmaps", true, {"cm"});
-  add("", "v1", "Secret", "secrets", true);
-  add("", "v1", "ServiceAccount", "serviceaccounts", true, {"sa"});
-  add("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", false);
-  add("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", false);
-  add("rbac.authorization.k8s.io", "v1", "Role", "roles", true);
-  add("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", true);
-  return out;
-}
 
 std::optional<HttpResponse> discovery_of(const HttpRequest& http, const Kinds& kinds) {
   const std::vector<std::string> parts = split(http.path, '/');

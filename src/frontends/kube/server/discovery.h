@@ -9,8 +9,6 @@
 
 namespace lockstep::kube {
 
-std::vector<Kind> built_in_kinds();
-
 // The answer to "/version", "/api", "/apis", "/apis/GROUP", "/apis/GROUP/VERSION"; nothing: the path is none of these.
 std::optional<HttpResponse> discovery_of(const HttpRequest& http, const Kinds& kinds);
 

@@ -21,6 +21,8 @@ struct Kind : Resource {
   bool stored() const { return has_verb("get"); }  // else it is answered and forgotten: reviews, bindings
 };
 
+std::vector<Kind> built_in_kinds();
+
 class Kinds {
  public:
   // Null: nothing of that name is served.

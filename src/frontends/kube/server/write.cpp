@@ -8,7 +8,9 @@
 #include "frontends/kube/machinery/json_patch.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/merge_patch.h"
+#include "frontends/kube/machinery/strategic_patch.h"
 #include "frontends/kube/server/body.h"
+#include "frontends/kube/server/quota_admission.h"
 #include "frontends/kube/server/selection.h"
 #include "frontends/kube/server/shown.h"
 
@@ -93,6 +95,9 @@ bool stored_alike(const Object& a, const Object& b) {
 
 // Commits and answers. again: another try after a conflict that is not the client's; empty: there is none.
 void put(const Asked& request, Draft draft, Reading read, Again again) {
+  auto counted = count_in_quotas(*request, draft.tree, draft.before ? &draft.old : nullptr);
+  if (!counted.ok())
+    return answer_status(*request, counted.error());
   Object object = object_of(request->kind->type, draft.tree);
   const Ref<Object> before = draft.before;
   if (before && stored_alike(object, *before))
@@ -106,6 +111,7 @@ void put(const Asked& request, Draft draft, Reading read, Again again) {
   }
   std::vector<CommandBody> bodies;
   bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
+  for (CommandBody& body : *counted) bodies.push_back(std::move(body));
   request->visit->commit(std::move(bodies), std::move(read),
                          [request, before, object, again = std::move(again)](Result<Answer> done) mutable {
                            if (!done.ok() && done.error().code == Errc::kConflict && again)
@@ -309,8 +315,10 @@ Answered<json::object> patched(const Request& request, json::object tree) {
   json::value out;
   if (kind == "application/json-patch+json")
     out = TRY(apply_json_patch(std::move(tree), patch));
-  else if (kind == "application/merge-patch+json" || kind == "application/strategic-merge-patch+json")
+  else if (kind == "application/merge-patch+json")
     out = apply_merge_patch(std::move(tree), patch);
+  else if (kind == "application/strategic-merge-patch+json" && request.kind->schema)
+    out = TRY(apply_strategic_patch(std::move(tree), patch, *request.kind->schema));
   else
     return Status::unsupported_media_type({"application/json-patch+json", "application/merge-patch+json",
                                            "application/strategic-merge-patch+json", "application/apply-patch+yaml"});

@@ -1,0 +1,203 @@
+#include "frontends/kube/kinds/quota.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "frontends/kube/machinery/json_tree.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::string_view kPods = "pods", kServices = "services", kClaims = "persistentvolumeclaims";
+// Resources that are written bare and with "requests." before them.
+constexpr std::string_view kBare[] = {"cpu", "memory", "ephemeral-storage"};
+
+Quantity quantity_of(const json::value& value) {
+  const auto read = parse_quantity(is_number(value) ? number_text(value) : std::string(text_of(value)));
+  return read.ok() ? *read : Quantity();
+}
+
+Amounts amounts_in(const json::object* object) {
+  Amounts out;
+  if (object)
+    for (const auto& [name, value] : *object) out.emplace(name, quantity_of(value));
+  return out;
+}
+
+void add(Amounts& sums, const Amounts& more) {
+  for (const auto& [name, amount] : more) sums[name] += amount;
+}
+
+Amounts of_container(const json::value& container, std::string_view which) {
+  const json::value* resources = member(container, "resources");
+  return amounts_in(resources ? member_object(*resources, which) : nullptr);
+}
+
+bool is_final(const json::object& pod) {
+  const json::value* status = pod.if_contains("status");
+  const json::value* phase = status ? member(*status, "phase") : nullptr;
+  return phase && (text_of(*phase) == "Succeeded" || text_of(*phase) == "Failed");
+}
+
+const json::value& spec_of(const json::object& tree) {
+  static const json::value none;
+  const json::value* spec = tree.if_contains("spec");
+  return spec ? *spec : none;
+}
+
+void count_pod(Amounts& out, const json::object& pod) {
+  if (is_final(pod))
+    return;
+  out["pods"] = Quantity(1);
+  for (const auto& [name, amount] : pod_sums(pod, "requests")) {
+    out["requests." + name] = amount;
+    if (std::ranges::find(kBare, name) != std::end(kBare))
+      out[name] = amount;
+  }
+  for (const auto& [name, amount] : pod_sums(pod, "limits")) out["limits." + name] = amount;
+}
+
+void count_service(Amounts& out, const json::object& service) {
+  out["services"] = Quantity(1);
+  const json::value& spec = spec_of(service);
+  const json::value* type = member(spec, "type");
+  const std::string_view word = type ? text_of(*type) : "";
+  const json::array* ports = member_array(spec, "ports");
+  const auto count = static_cast<std::int64_t>(ports ? ports->size() : 0);
+  out["services.loadbalancers"] = Quantity(word == "LoadBalancer");
+  const json::value* gives = member(spec, "allocateLoadBalancerNodePorts");
+  const bool without = gives && gives->is_bool() && !gives->get_bool();
+  out["services.nodeports"] = Quantity(word == "NodePort" || (word == "LoadBalancer" && !without) ? count : 0);
+}
+
+void count_claim(Amounts& out, const json::object& claim) {
+  out["persistentvolumeclaims"] = Quantity(1);
+  const Amounts asked = of_container(spec_of(claim), "requests");
+  const auto storage = asked.find("storage");
+  const Quantity bytes = storage == asked.end() ? Quantity() : storage->second;
+  out["requests.storage"] = bytes;
+  if (const json::value* name = member(spec_of(claim), "storageClassName"); name && name->is_string()) {
+    const std::string before = std::string(text_of(*name)) + ".storageclass.storage.k8s.io/";
+    out[before + "persistentvolumeclaims"] = Quantity(1);
+    out[before + "requests.storage"] = bytes;
+  }
+}
+
+bool is_best_effort(const json::object& pod) {
+  const json::value& spec = spec_of(pod);
+  for (const char* list : {"containers", "initContainers"})
+    if (const json::array* containers = member_array(spec, list))
+      for (const json::value& one : *containers)
+        for (const char* which : {"requests", "limits"})
+          for (const auto& [name, amount] : of_container(one, which))
+            if ((name == "cpu" || name == "memory") && amount.sign() > 0)
+              return false;
+  return true;
+}
+
+bool in_scope(std::string_view scope, const json::object& pod) {
+  const json::value* deadline = member(spec_of(pod), "activeDeadlineSeconds");
+  const bool ends = deadline && is_number(*deadline);
+  if (scope == "Terminating")
+    return ends;
+  if (scope == "NotTerminating")
+    return !ends;
+  if (scope == "BestEffort")
+    return is_best_effort(pod);
+  if (scope == "NotBestEffort")
+    return !is_best_effort(pod);
+  if (scope == "PriorityClass") {
+    const json::value* name = member(spec_of(pod), "priorityClassName");
+    return name && !text_of(*name).empty();
+  }
+  return false;
+}
+
+bool matches_expression(const json::value& expression, const json::object& pod) {
+  const json::value* scope = member(expression, "scopeName");
+  const json::value* how = member(expression, "operator");
+  const std::string_view word = how ? text_of(*how) : "";
+  if (!scope)
+    return false;
+  if (text_of(*scope) != "PriorityClass")
+    return in_scope(text_of(*scope), pod);
+  const json::value* name = member(spec_of(pod), "priorityClassName");
+  const std::string_view has = name ? text_of(*name) : "";
+  const json::array* values = member_array(expression, "values");
+  const bool among = values && std::ranges::any_of(*values, [&](const json::value& one) { return text_of(one) == has; });
+  return word == "In" ? among : word == "NotIn" ? !among : word == "DoesNotExist" ? has.empty() : !has.empty();
+}
+
+}  // namespace
+
+// The most of: all containers together, and any init container by itself (sidecars count with the containers).
+Amounts pod_sums(const json::object& pod, std::string_view which) {
+  const json::value& spec = spec_of(pod);
+  Amounts sums, sidecars, first;
+  if (const json::array* containers = member_array(spec, "initContainers"))
+    for (const json::value& one : *containers) {
+      const Amounts asks = of_container(one, which);
+      const json::value* restarts = member(one, "restartPolicy");
+      if (restarts && text_of(*restarts) == "Always") {
+        add(sidecars, asks);
+        continue;
+      }
+      Amounts at_once = sidecars;
+      add(at_once, asks);
+      for (const auto& [name, amount] : at_once) first[name] = std::max(first[name], amount);
+    }
+  sums = sidecars;
+  if (const json::array* containers = member_array(spec, "containers"))
+    for (const json::value& one : *containers) add(sums, of_container(one, which));
+  for (const auto& [name, amount] : first) {
+    Quantity& sum = sums[name];
+    if (sum < amount)
+      sum = amount;
+  }
+  add(sums, amounts_in(member_object(spec, "overhead")));
+  return sums;
+}
+
+Amounts amounts_of(std::string_view type, const json::object& tree) {
+  Amounts out;
+  if (type == kPods)
+    count_pod(out, tree);
+  else if (type == kServices)
+    count_service(out, tree);
+  else if (type == kClaims)
+    count_claim(out, tree);
+  else if (type == "configmaps" || type == "secrets" || type == "replicationcontrollers" || type == "resourcequotas")
+    out[std::string(type)] = Quantity(1);
+  if (type != kPods || !is_final(tree))
+    out["count/" + std::string(type)] = Quantity(1);
+  return out;
+}
+
+Amounts bounds_of(const json::object& quota) { return amounts_in(member_object(spec_of(quota), "hard")); }
+
+Amounts used_of(const json::object& quota) {
+  const json::value* status = quota.if_contains("status");
+  return amounts_in(status ? member_object(*status, "used") : nullptr);
+}
+
+json::object amounts_object(const Amounts& amounts) {
+  json::object out;
+  for (const auto& [name, amount] : amounts) out[name] = amount.text();
+  return out;
+}
+
+bool quota_takes(const json::object& quota, std::string_view type, const json::object& tree) {
+  const json::value& spec = spec_of(quota);
+  const json::array* scopes = member_array(spec, "scopes");
+  const json::value* selector = member(spec, "scopeSelector");
+  const json::array* expressions = selector ? member_array(*selector, "matchExpressions") : nullptr;
+  if ((!scopes || scopes->empty()) && (!expressions || expressions->empty()))
+    return true;
+  if (type != kPods)
+    return false;
+  return (!scopes || std::ranges::all_of(*scopes, [&](const json::value& one) { return in_scope(text_of(one), tree); })) &&
+         (!expressions || std::ranges::all_of(*expressions, [&](const json::value& one) { return matches_expression(one, tree); }));
+}
+
+}  // namespace lockstep::kube
