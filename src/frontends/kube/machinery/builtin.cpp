@@ -65,6 +65,7 @@ class Tables {
     for (const PackageRows& package : kPackages) name_types(package);
     for (const PackageRows& package : kPackages) fill_types(package);
     for (const DefaultRow& row : kDefaults) set_default(row);
+    for (const auto& [copy, original] : copies_) copy->fields = original->fields;
     for (const auto& [name, schema] : types_) all_.push_back(schema);
     for (const ResourceRows& rows : kResources) read_resources(rows);
   }
@@ -166,8 +167,8 @@ class Tables {
     const Schema* schema = read_type(cells[2], package, own);
     const auto separate = [&]() -> Schema& {
       if (!own) {
-        own = &schemas_.make();
-        *own = *schema;
+        own = &copy_of(*schema);
+        copies_.emplace_back(own, schema);
         schema = own;
       }
       return *own;
@@ -307,6 +308,7 @@ class Tables {
   std::map<std::string_view, Schema*> words_;
   std::map<std::string, Schema*, std::less<>> types_;
   std::map<std::pair<std::string_view, std::string_view>, const Schema*> kinds_;  // apiVersion and kind
+  std::vector<std::pair<Schema*, const Schema*>> copies_;  // the same type with attributes of one field
   std::vector<const Schema*> all_;
   std::vector<Resource> resources_;
 };

@@ -1,0 +1,45 @@
+// A Node object for each node of the cluster: labels and annotations lie in it, the rest is a view of our record
+// (kinds/node_view.h). It comes and goes with the record; one that users made for themselves is theirs.
+#include "frontends/kube/kinds/node_view.h"
+
+#include "frontends/kube/controllers/controllers.h"
+#include "frontends/kube/controllers/new_object.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::string_view kNodes = "nodes";
+
+class NodeController final : public Reconciler {
+ public:
+  std::string_view name() const override { return "nodes"; }
+
+  void woken_by(const ObjectView&, const Object& changed, std::vector<ObjectKey>& out) const override {
+    if (changed.type == kNodes)
+      out.push_back(key_of(changed));
+  }
+  void woken_by_record(const ObjectView&, const Change& change, std::vector<ObjectKey>& out) const override {
+    if (const auto* node = std::get_if<Ref<Node>>(&change.record))
+      out.push_back({std::string(kNodes), "", (*node)->meta.name});
+  }
+
+  void reconcile(const ObjectView& view, const ObjectKey& key, Instant now, Wishes& out) const override {
+    const std::string& name = std::get<2>(key);
+    const Node* node = view.tables().node(name);
+    const auto object = view.find(kNodes, "", name);
+    if (node && !object) {
+      wish_new(out, view, now, kNodes, new_node_tree(*node), {{Kind::kNode, {}, 0, 0, node->id}});
+    } else if (!node && object && !is_deleting(*object)) {
+      const bool ours = !object->shows.empty();
+      if (ours)
+        out.add(RemoveObject{object->type, "", name, object->meta.seq});
+    }
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const Reconciler> node_controller() { return std::make_shared<NodeController>(); }
+
+}  // namespace lockstep::kube
