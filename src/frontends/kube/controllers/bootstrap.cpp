@@ -140,6 +140,37 @@ json::object binding_tree(const FirstBinding& binding) {
           {"subjects", subjects}};
 }
 
+// What else there is: the API's own Service, and the classes of priority that Kubernetes' own pods have.
+struct FirstObject {
+  const char* type;
+  const char* ns;
+  const char* name;
+  json::object parts;
+};
+
+std::vector<FirstObject> first_objects() {
+  return {
+      {"services", "default", "kubernetes",
+       {{"spec",
+         {{"clusterIP", "10.96.0.1"},
+          {"clusterIPs", json::array{"10.96.0.1"}},
+          {"internalTrafficPolicy", "Cluster"},
+          {"ipFamilies", json::array{"IPv4"}},
+          {"ipFamilyPolicy", "SingleStack"},
+          {"ports", json::array{json::object{{"name", "https"}, {"port", 443}, {"protocol", "TCP"}, {"targetPort", 6443}}}},
+          {"sessionAffinity", "None"},
+          {"type", "ClusterIP"}}},
+        {"status", {{"loadBalancer", json::object()}}}}},
+      {"servicecidrs.networking.k8s.io", "", "kubernetes", {{"spec", {{"cidrs", json::array{"10.96.0.0/16"}}}}}},
+      {"priorityclasses.scheduling.k8s.io", "", "system-cluster-critical",
+       {{"value", 2'000'000'000}, {"preemptionPolicy", "PreemptLowerPriority"},
+        {"description", "Of pods that the cluster needs, on any of its nodes."}}},
+      {"priorityclasses.scheduling.k8s.io", "", "system-node-critical",
+       {{"value", 2'000'001'000}, {"preemptionPolicy", "PreemptLowerPriority"},
+        {"description", "Of pods that their node needs."}}},
+  };
+}
+
 class Bootstrap final : public Reconciler {
  public:
   std::string_view name() const override { return "bootstrap"; }
@@ -149,12 +180,16 @@ class Bootstrap final : public Reconciler {
     for (const char* ns : kFirstNamespaces) out.push_back({std::string(kNamespaces), "", ns});
     for (const FirstRole& role : first_roles()) out.push_back({std::string(kRoles), "", role.name});
     for (const FirstBinding& binding : kFirstBindings) out.push_back({std::string(kBindings), "", binding.name});
+    for (const FirstObject& one : first_objects()) out.push_back({one.type, one.ns, one.name});
     return out;
   }
 
   void woken_by(const ObjectView&, const Object& changed, std::vector<ObjectKey>& out) const override {
     if (changed.type == kNamespaces || changed.type == kRoles || changed.type == kBindings)
-      out.push_back(key_of(changed));
+      return out.push_back(key_of(changed));
+    for (const FirstObject& one : first_objects())
+      if (changed.type == one.type && changed.meta.name == one.name)
+        out.push_back(key_of(changed));
   }
 
   void reconcile(const ObjectView& view, const ObjectKey& key, Instant now, Wishes& out) const override {
@@ -169,6 +204,15 @@ class Bootstrap final : public Reconciler {
       for (const FirstRole& role : first_roles())
         if (name == role.name)
           wish_new(out, view, now, type, role_tree(role));
+    } else if (type != kBindings) {
+      for (const FirstObject& one : first_objects())
+        if (type == one.type && ns == one.ns && name == one.name) {
+          json::object tree = one.parts;
+          tree["metadata"] = {{"name", name}};
+          if (!ns.empty())
+            tree["metadata"].as_object()["namespace"] = ns;
+          wish_new(out, view, now, type, std::move(tree));
+        }
     } else {
       for (const FirstBinding& binding : kFirstBindings)
         if (name == binding.name)

@@ -20,6 +20,10 @@ std::shared_ptr<const Reconciler> bootstrap_controller();
 std::shared_ptr<const Reconciler> namespace_defaults(std::string ca_pem);
 
 std::shared_ptr<const Reconciler> quota_controller();
+std::shared_ptr<const Reconciler> node_controller();
+std::shared_ptr<const Reconciler> service_address_controller();
+std::shared_ptr<const Reconciler> definition_controller();
+std::shared_ptr<const Reconciler> endpoint_controller();
 
 std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem);
 

@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kNamespaces = "namespaces", kAccounts = "serviceaccounts", kMaps = "configmaps";
 constexpr const char* kDefaultAccount = "default";
 constexpr const char* kRootCa = "kube-root-ca.crt";
-constexpr const char* kSaid = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints.";
+constexpr const char* kSaid = "The certificate authority by which the API server is known.";
 
 class NamespaceDefaults final : public Reconciler {
  public:
@@ -56,7 +56,8 @@ std::shared_ptr<const Reconciler> namespace_defaults(std::string ca_pem) {
 }
 
 std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem) {
-  return {bootstrap_controller(), namespace_controller(), namespace_defaults(std::move(ca_pem)), quota_controller()};
+  return {bootstrap_controller(), namespace_controller(), namespace_defaults(std::move(ca_pem)), quota_controller(), node_controller(),
+          service_address_controller(), definition_controller(), endpoint_controller()};
 }
 
 }  // namespace lockstep::kube

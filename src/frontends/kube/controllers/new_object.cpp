@@ -8,9 +8,11 @@
 
 namespace lockstep::kube {
 
-void wish_new(Wishes& out, const ObjectView& view, Instant now, std::string_view type, json::object tree) {
+void wish_new(Wishes& out, const ObjectView& view, Instant now, std::string_view type, json::object tree,
+              std::vector<Shown> shows) {
   tree["metadata"].as_object()["creationTimestamp"] = time_text(now, view.wall_offset());
   Object object = object_of(type, std::move(tree));
+  object.shows = std::move(shows);
   Reading read{.records = {{key_of(object), 0}}};
   out.add(PutObject{std::move(object), 0}, std::move(read));
 }

@@ -11,7 +11,8 @@ namespace json = boost::json;
 
 // A new object of the resource, with its time of creation: tree holds metadata.name and what else it is to say.
 // Refused where one of that name is there already.
-void wish_new(Wishes& out, const ObjectView& view, Instant now, std::string_view type, json::object tree);
+void wish_new(Wishes& out, const ObjectView& view, Instant now, std::string_view type, json::object tree,
+              std::vector<Shown> shows = {});
 
 // The body's tree, and the object with another body; put_changed() is refused when the object is not this version.
 json::object body_of(const Object& object);

@@ -54,6 +54,8 @@ class Reconciler {
   virtual std::string_view name() const = 0;
   // The keys that are to be looked at since this object was made, changed or removed.
   virtual void woken_by(const ObjectView& view, const Object& changed, std::vector<ObjectKey>& out) const = 0;
+  // Likewise since a record that is no object was.
+  virtual void woken_by_record(const ObjectView& /*view*/, const Change& /*change*/, std::vector<ObjectKey>& /*out*/) const {}
   // Looked at once at the start.
   virtual std::vector<ObjectKey> first_keys() const { return {}; }
   virtual void reconcile(const ObjectView& view, const ObjectKey& key, Instant now, Wishes& out) const = 0;

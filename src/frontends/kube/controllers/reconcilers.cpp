@@ -24,16 +24,19 @@ void Reconcilers::restart(std::span<const Change> snapshot) {
 void Reconcilers::observe(std::span<const Change> changes) {
   for (const Change& change : changes) {
     view_.apply(change);
-    if (const auto* object = std::get_if<Ref<Object>>(&change.record))
-      wake(**object);
+    wake(change);
   }
 }
 
-void Reconcilers::wake(const Object& object) {
+void Reconcilers::wake(const Change& change) {
+  const auto* object = std::get_if<Ref<Object>>(&change.record);
   std::vector<ObjectKey> keys;
   for (std::size_t i = 0; i < all_.size(); ++i) {
     keys.clear();
-    all_[i]->woken_by(view_, object, keys);
+    if (object)
+      all_[i]->woken_by(view_, **object, keys);
+    else
+      all_[i]->woken_by_record(view_, change, keys);
     for (ObjectKey& key : keys) look_at({i, std::move(key)});
   }
 }

@@ -30,7 +30,7 @@ class Reconcilers : public Actor {
     bool refused = false;  // one of them was
     Duration pause;        // before the next look after a refusal
   };
-  void wake(const Object& object);
+  void wake(const Change& change);
   void look_at(Work work);
 
   std::vector<std::shared_ptr<const Reconciler>> all_;

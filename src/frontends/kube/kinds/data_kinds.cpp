@@ -1,7 +1,7 @@
 // Secrets and config maps: written as text or as bytes, and some of them never changed again.
 // Source: kubernetes.io/docs/concepts/configuration (Secrets, ConfigMaps).
 #include "frontends/kube/kinds/families.h"
-#include "frontends/kube/machinery/base64.h"
+#include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/machinery/json_tree.h"
 
 namespace lockstep::kube {
@@ -46,7 +46,7 @@ class DataRules final : public KindRules {
       if (!data.is_object())
         data.emplace_object();
       for (const auto& [key, text] : tree["stringData"].get_object())
-        tree["data"].get_object()[key] = to_base64(text_of(text));
+        tree["data"].get_object()[key] = base64_text(text_of(text));
     }
     tree.erase("stringData");
   }

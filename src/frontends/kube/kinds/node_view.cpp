@@ -26,7 +26,7 @@ std::string time_of(Instant at, Duration wall_offset) { return timestamp_text(Wa
 
 json::object capacity_of(const Node& node) {
   std::size_t gpus = 0;
-  for (const Device& device : node.devices) gpus += device.kind == DeviceKind::kGpu;
+  for (const Device& device : node.devices) gpus += device.kind == "gpu" && device.healthy;
   json::object out{{"cpu", std::to_string(node.sockets * node.cores)},
                    {"memory", format("{}Mi", node.memory_mb)},
                    {"ephemeral-storage", format("{}Mi", node.tmp_disk_mb)},

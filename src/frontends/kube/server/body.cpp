@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/protobuf.h"
 
 namespace lockstep::kube {
 
@@ -19,9 +20,19 @@ Answered<json::value> parsed(const std::string& text) {
   return value;
 }
 
+bool is_protobuf(const Request& request) {
+  return header_of(request.http(), "content-type").starts_with("application/vnd.kubernetes.protobuf");
+}
+
 }  // namespace
 
 Answered<json::object> read_body(Request& request, const std::string& body) {
+  if (is_protobuf(request)) {
+    auto tree = decode_protobuf(body, request.api_version, request.kind->kind);
+    if (!tree.ok())
+      return Status::bad_request("the body is no protobuf of ours: " + tree.error().message);
+    return std::move(*tree);
+  }
   json::value value = TRY(parsed(body));
   if (!value.is_object())
     return Status::bad_request("the body is no object");
@@ -35,6 +46,12 @@ Answered<json::object> read_body(Request& request, const std::string& body) {
 Answered<json::value> read_patch(const Request& request) { return parsed(request.http().body); }
 
 Answered<json::object> read_options(const Request& request) {
+  if (is_protobuf(request)) {
+    auto tree = decode_protobuf(request.http().body, "v1", "DeleteOptions");
+    if (!tree.ok())
+      return Status::bad_request("the body is no protobuf of ours: " + tree.error().message);
+    return std::move(*tree);
+  }
   json::value value = TRY(parsed(request.http().body));
   if (!value.is_object())
     return Status::bad_request("the body is no object");

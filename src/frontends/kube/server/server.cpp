@@ -3,7 +3,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
-#include "frontends/kube/machinery/base64.h"
+#include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/server/authenticate.h"
 #include "frontends/kube/server/discovery.h"
 #include "frontends/kube/server/kinds.h"
@@ -26,6 +26,7 @@ struct KubeServer::Inner {
   Kinds kinds;
   std::shared_ptr<ObjectHistory> history = std::make_shared<ObjectHistory>();
   std::shared_ptr<RoleBook> roles = std::make_shared<RoleBook>();
+  std::shared_ptr<ServiceAddresses> services = std::make_shared<ServiceAddresses>();
 
   void handle(const std::shared_ptr<FrontVisit>& visit) {
     auto user = authenticate(*visit, *roles, powers.tokens);
@@ -67,6 +68,8 @@ struct KubeServer::Inner {
     return refused(request.user, attempt);
   }
 
+  WriteTools tools() const { return {powers.random_hex, services}; }
+
   void dispatch(const Asked& request) {
     const std::string& verb = request->target.verb;
     const std::string& sub = request->target.subresource;
@@ -82,11 +85,11 @@ struct KubeServer::Inner {
     if (verb == "watch")
       return watch_objects(request, history);
     if (verb == "create" && !named && (!request->kind->namespaced || !request->target.ns.empty()))
-      return create_object(request, {powers.random_hex});
+      return create_object(request, tools());
     if (verb == "update" && named)
-      return update_object(request);
+      return update_object(request, tools());
     if (verb == "patch" && named)
-      return patch_object(request);
+      return patch_object(request, tools());
     if (verb == "delete" && request->target.subresource.empty())
       return delete_object(request);
     if (verb == "deletecollection")
@@ -127,8 +130,8 @@ struct KubeServer::Inner {
                           "    client-key-data: {5}\ncontexts:\n- name: {3}\n  context:\n    cluster: {0}\n    user: {3}\n"
                           "current-context: {3}\n",
                           json::serialize(json::string_view(cluster_name)), json::serialize(json::string_view(powers.address())),
-                          to_base64(powers.ca_pem), json::serialize(json::string_view(context)),
-                          to_base64(issued->certificate_pem), to_base64(issued->key_pem)),
+                          base64_text(powers.ca_pem), json::serialize(json::string_view(context)),
+                          base64_text(issued->certificate_pem), base64_text(issued->key_pem)),
                    {}});
   }
 };
@@ -162,6 +165,6 @@ std::vector<FrontRoute> KubeServer::routes() const {
   return out;
 }
 
-std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const { return {inner_->history, inner_->roles}; }
+std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const { return {inner_->history, inner_->roles, inner_->services}; }
 
 }  // namespace lockstep::kube

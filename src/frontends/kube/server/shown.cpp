@@ -3,6 +3,8 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/columns.h"
+#include "frontends/kube/kinds/node_view.h"
 
 namespace lockstep::kube {
 
@@ -14,7 +16,7 @@ Duration wall_offset_of(const Request& request) {
 }
 
 json::object metadata_of(const Request& request, const Object& object, Seq seq) {
-  json::object tree = tree_of(object, request.shown_as(), wall_offset_of(request));
+  json::object tree = shown_tree(request, object);
   json::object metadata = std::move(tree["metadata"].as_object());
   if (seq)
     metadata["resourceVersion"] = std::to_string(seq);
@@ -23,23 +25,41 @@ json::object metadata_of(const Request& request, const Object& object, Seq seq) 
           {"metadata", std::move(metadata)}};
 }
 
-constexpr std::string_view kColumns =
-    R"([{"name":"Name","type":"string","format":"name","description":"Name must be unique within a namespace.","priority":0},)"
-    R"({"name":"Created At","type":"date","format":"","description":"When it was made.","priority":0}])";
+constexpr std::string_view kNodes = "nodes";
+WallTime wall_of(const Request& request) {
+  const auto read = request.visit->read();
+  return WallTime{(read->now + read->wall_offset).us};
+}
+
+json::array columns_text(const std::vector<Column>& columns) {
+  json::array out;
+  for (const Column& column : columns)
+    out.push_back({{"name", column.name},
+                   {"type", column.type},
+                   {"format", column.format},
+                   {"description", column.description},
+                   {"priority", column.priority}});
+  return out;
+}
 
 }  // namespace
+
+json::object shown_tree(const Request& request, const Object& object) {
+  const auto read = request.visit->read();
+  json::object tree = tree_of(object, request.shown_as(), read->wall_offset);
+  if (object.type == kNodes)
+    if (const Node* node = read->tables.node(object.meta.name))
+      show_node(tree, *node, read->wall_offset);
+  return tree;
+}
 
 void append_shown(std::string& out, const Request& request, const Object& object, Seq seq) {
   if (request.accepted.form == Accepted::Form::kMetadata)
     out += json::serialize(metadata_of(request, object, seq));
+  else if (object.type == kNodes)
+    out += json::serialize(shown_tree(request, object));
   else
     append_text(out, object, request.shown_as(), wall_offset_of(request), seq);
-}
-
-std::string shown_text(const Request& request, const Object& object) {
-  std::string out;
-  append_shown(out, request, object);
-  return out;
 }
 
 std::string list_head(const Request& request, Seq seq, const std::string& next, std::size_t left) {
@@ -56,7 +76,7 @@ std::string list_head(const Request& request, Seq seq, const std::string& next, 
     out += format(R"(,"remainingItemCount":{})", left);
   out += '}';
   if (request.accepted.form == kTable)
-    (out += R"(,"columnDefinitions":)").append(kColumns).append(R"(,"rows":[)");
+    out += R"(,"columnDefinitions":)" + json::serialize(columns_text(columns_of(request.kind->type))) + R"(,"rows":[)";
   else
     out += R"(,"items":[)";
   return out;
@@ -67,15 +87,15 @@ std::string list_end() { return "]}"; }
 void append_item(std::string& out, const Request& request, const Object& object) {
   if (request.accepted.form != Accepted::Form::kTable)
     return append_shown(out, request, object);
-  json::object metadata = metadata_of(request, object, 0);
-  const json::object& meta = metadata["metadata"].as_object();
-  const json::value* made = meta.if_contains("creationTimestamp");
+  const json::object tree = shown_tree(request, object);
   const std::string include = query_of(request.http(), "includeObject");
-  json::object row{{"cells", json::array{json::string_view(object.meta.name), made ? *made : json::value("<unknown>")}}};
+  json::object row{{"cells", cells_of(request.kind->type, tree, wall_of(request))}};
   if (include == "Object")
-    row["object"] = tree_of(object, request.shown_as(), wall_offset_of(request));
+    row["object"] = tree;
   else if (include != "None")
-    row["object"] = std::move(metadata);
+    row["object"] = json::object{{"kind", "PartialObjectMetadata"},
+                                 {"apiVersion", "meta.k8s.io/" + request.accepted.version},
+                                 {"metadata", tree.at("metadata")}};
   out += json::serialize(row);
 }
 

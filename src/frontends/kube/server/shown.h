@@ -9,7 +9,8 @@ namespace lockstep::kube {
 
 // One object in the form that the request accepts. seq: shown as its version, in the event that removes it.
 void append_shown(std::string& out, const Request& request, const Object& object, Seq seq = 0);
-std::string shown_text(const Request& request, const Object& object);
+// The same whole, as a tree: with what follows from the records that it shows.
+json::object shown_tree(const Request& request, const Object& object);
 
 // What stands before and behind the items of a list in that form. Between them stand the items, with commas.
 std::string list_head(const Request& request, Seq seq, const std::string& next, std::size_t left);

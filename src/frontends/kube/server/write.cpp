@@ -19,7 +19,7 @@ namespace lockstep::kube {
 namespace {
 
 constexpr int kTries = 8;  // of a change that asks for no version, when another one came first
-constexpr std::string_view kNamespaces = "namespaces";
+constexpr std::string_view kNamespaces = "namespaces", kServices = "services";
 constexpr std::string_view kStatus = "status";
 constexpr const char* kLastingNamespaces[] = {"default", "kube-system", "kube-public", "kube-node-lease"};
 
@@ -94,12 +94,23 @@ bool stored_alike(const Object& a, const Object& b) {
 }
 
 // Commits and answers. again: another try after a conflict that is not the client's; empty: there is none.
-void put(const Asked& request, Draft draft, Reading read, Again again) {
+void put(const Asked& request, const WriteTools& tools, Draft draft, Reading read, Again again) {
+  std::vector<CommandBody> more;
+  if (request->kind->type == kServices) {
+    auto given = give_addresses(*request, draft.tree, draft.before ? &draft.old : nullptr, *tools.services,
+                                std::hash<std::string>()(tools.random_hex(16)));
+    if (!given.ok())
+      return answer_status(*request, given.error());
+    more = std::move(given->commands);
+    read.records.insert(read.records.end(), given->read.records.begin(), given->read.records.end());
+  }
   auto counted = count_in_quotas(*request, draft.tree, draft.before ? &draft.old : nullptr);
   if (!counted.ok())
     return answer_status(*request, counted.error());
   Object object = object_of(request->kind->type, draft.tree);
   const Ref<Object> before = draft.before;
+  if (before)
+    object.shows = before->shows;
   if (before && stored_alike(object, *before))
     return answer_object(*request, *before, 200);
   if (request->dry_run) {
@@ -111,7 +122,8 @@ void put(const Asked& request, Draft draft, Reading read, Again again) {
   }
   std::vector<CommandBody> bodies;
   bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
-  for (CommandBody& body : *counted) bodies.push_back(std::move(body));
+  for (auto* others : {&more, &*counted})
+    for (CommandBody& body : *others) bodies.push_back(std::move(body));
   request->visit->commit(std::move(bodies), std::move(read),
                          [request, before, object, again = std::move(again)](Result<Answer> done) mutable {
                            if (!done.ok() && done.error().code == Errc::kConflict && again)
@@ -120,9 +132,9 @@ void put(const Asked& request, Draft draft, Reading read, Again again) {
                              return answer_status(*request, status_of(done.error(), request->resource(), object.meta.name));
                            const auto reading = request->visit->read();
                            const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
-                           if (now != reading->tables.objects.end() && now->second->meta.seq == done->seq)
+                           if (now != reading->tables.objects.end())
                              return answer_object(*request, *now->second, before ? 200 : 201);
-                           if (before)  // changed again, or gone with its last finalizer
+                           if (before)  // it has gone with its last finalizer
                              object.meta.uid = before->meta.uid;
                            object.meta.seq = done->seq;
                            answer_object(*request, object, before ? 200 : 201);
@@ -211,7 +223,7 @@ void try_create(const Asked& request, const WriteTools& tools, int tries) {
       return try_create(request, tools, tries - 1);
     return answer_status(*request, Status::already_exists(request->resource(), name));
   }
-  put(request, std::move(*draft), std::move(*reading), tries > 0 ? Again([request, tools, tries] { try_create(request, tools, tries - 1); }) : Again());
+  put(request, tools, std::move(*draft), std::move(*reading), tries > 0 ? Again([request, tools, tries] { try_create(request, tools, tries - 1); }) : Again());
 }
 
 }  // namespace
@@ -235,7 +247,7 @@ void carry_over(json::object& tree, const json::object& old) {
 }
 
 Answered<Draft> draft_of_update(const Request& request, const Ref<Object>& before, json::object tree) {
-  Draft draft{std::move(tree), before, tree_of(*before, request.shown_as(), request.visit->read()->wall_offset)};
+  Draft draft{std::move(tree), before, shown_tree(request, *before)};
   json::object& metadata = metadata_of(draft.tree);
   if (text_at(metadata, "name") != request.target.name)
     return Status::bad_request(format("the name of the object ({}) does not match the name on the URL ({})", text_at(metadata, "name"),
@@ -284,7 +296,7 @@ bool names_version(const json::object& tree) {
   return !version.empty() && version != "0";
 }
 
-void try_update(const Asked& request, const json::object& tree, int tries) {
+void try_update(const Asked& request, const WriteTools& tools, const json::object& tree, int tries) {
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
@@ -292,16 +304,16 @@ void try_update(const Asked& request, const json::object& tree, int tries) {
   if (!draft.ok())
     return answer_status(*request, draft.error());
   const bool may_try = tries > 0 && !names_version(tree);
-  put(request, std::move(*draft), {}, may_try ? Again([request, tree, tries] { try_update(request, tree, tries - 1); }) : Again());
+  put(request, tools, std::move(*draft), {}, may_try ? Again([request, tools, tree, tries] { try_update(request, tools, tree, tries - 1); }) : Again());
 }
 
 }  // namespace
 
-void update_object(const Asked& request) {
+void update_object(const Asked& request, const WriteTools& tools) {
   const auto tree = body_for(*request, request->http().body);
   if (!tree.ok())
     return answer_status(*request, tree.error());
-  try_update(request, *tree, kTries);
+  try_update(request, tools, *tree, kTries);
 }
 
 // --- patch ---
@@ -327,11 +339,11 @@ Answered<json::object> patched(const Request& request, json::object tree) {
   return std::move(out.get_object());
 }
 
-void try_patch(const Asked& request, int tries) {
+void try_patch(const Asked& request, const WriteTools& tools, int tries) {
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
-  const json::object old = tree_of(*before, request->shown_as(), request->visit->read()->wall_offset);
+  const json::object old = shown_tree(*request, *before);
   auto tree = patched(*request, old);
   if (!tree.ok())
     return answer_status(*request, tree.error());
@@ -341,13 +353,13 @@ void try_patch(const Asked& request, int tries) {
   auto draft = draft_of_update(*request, before, std::move(*tree));
   if (!draft.ok())
     return answer_status(*request, draft.error());
-  put(request, std::move(*draft), {},
-      tries > 0 && !conditional ? Again([request, tries] { try_patch(request, tries - 1); }) : Again());
+  put(request, tools, std::move(*draft), {},
+      tries > 0 && !conditional ? Again([request, tools, tries] { try_patch(request, tools, tries - 1); }) : Again());
 }
 
 }  // namespace
 
-void patch_object(const Asked& request) { try_patch(request, kTries); }
+void patch_object(const Asked& request, const WriteTools& tools) { try_patch(request, tools, kTries); }
 
 // --- delete ---
 

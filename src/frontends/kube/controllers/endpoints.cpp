@@ -1,0 +1,259 @@
+// Where Services lead: an Endpoints object and an EndpointSlice for each that selects pods, and a slice for each
+// Endpoints object that somebody wrote by hand.
+// Source: kubernetes.io/docs/concepts/services-networking/endpoint-slices.
+#include <algorithm>
+#include <boost/json/array.hpp>
+
+#include "base/text.h"
+#include "frontends/kube/controllers/controllers.h"
+#include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/selectors.h"
+#include "frontends/kube/store/stored_object.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::string_view kServices = "services", kEndpoints = "endpoints", kPods = "pods", kSlices = "endpointslices.discovery.k8s.io";
+constexpr const char* kServiceName = "kubernetes.io/service-name";
+constexpr const char* kManagedBy = "endpointslice.kubernetes.io/managed-by";
+constexpr const char* kOfServices = "endpointslice-controller.k8s.io";
+constexpr const char* kOfEndpoints = "endpointslicemirroring-controller.k8s.io";
+constexpr const char* kSkipMirror = "endpointslice.kubernetes.io/skip-mirror";
+constexpr const char* kByController = "endpoints.kubernetes.io/managed-by";
+
+std::string text_in(const json::value& value, std::string_view name) {
+  const json::value* text = member(value, name);
+  return text ? std::string(text_of(*text)) : std::string();
+}
+
+const json::value& part(const json::value& value, std::string_view name) {
+  static const json::value none;
+  const json::value* found = member(value, name);
+  return found ? *found : none;
+}
+
+const std::string* label_of(const Object& object, std::string_view key) {
+  if (object.meta.extra)
+    for (const auto& [name, value] : object.meta.extra->labels)
+      if (name == key)
+        return &value;
+  return nullptr;
+}
+
+json::object labels_of(const Object& object) {
+  json::object out;
+  if (object.meta.extra)
+    for (const auto& [key, value] : object.meta.extra->labels) out[key] = value;
+  return out;
+}
+
+// "web-4kx7q": the same for one owner at any time, so that a doubled controller makes nothing twice.
+std::string slice_name(const Object& owner, std::string_view controller) {
+  constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";
+  std::uint64_t hash = owner.meta.uid.value * 0x9e3779b97f4a7c15ull + std::hash<std::string_view>()(controller);
+  std::string out = owner.meta.name + "-";
+  for (int i = 0; i < 5; ++i, hash /= kLetters.size()) out += kLetters[hash % kLetters.size()];
+  return out;
+}
+
+json::object owner_reference(const Object& owner, const char* version, const char* kind) {
+  return {{"apiVersion", version}, {"kind", kind},          {"name", owner.meta.name}, {"uid", uid_text(owner.meta.uid)},
+          {"controller", true},    {"blockOwnerDeletion", true}};
+}
+
+// Makes, changes or leaves an object so that it says this; `parts` are the members besides metadata.
+void keep(const ObjectView& view, Instant now, Wishes& out, std::string_view type, const std::string& ns, const std::string& name,
+          const json::object& labels, const json::object* owner, const json::object& parts) {
+  json::object metadata{{"name", name}, {"namespace", ns}, {"labels", labels}};
+  if (owner)
+    metadata["ownerReferences"] = json::array{*owner};
+  const auto known = view.find(type, ns, name);
+  if (!known) {
+    json::object tree = parts;
+    tree["metadata"] = std::move(metadata);
+    return wish_new(out, view, now, type, std::move(tree));
+  }
+  if (is_deleting(*known))
+    return;
+  json::object body = body_of(*known);
+  json::object wanted = parts;
+  wanted["metadata"] = body["metadata"];
+  if (same_json(body, wanted))
+    return;
+  wish_changed(out, with_body(*known, wanted), known->meta.seq);
+}
+
+// The pods that a Service selects, with what they are reached by.
+struct Target {
+  std::string ip, name, uid, node;
+  bool ready = false, going = false;
+};
+
+std::vector<Target> targets_of(const ObjectView& view, const Object& service, const json::object& selector) {
+  std::vector<Target> out;
+  const LabelSelector wanted = select_labels(selector);
+  const std::string type(kPods);
+  for (auto at = view.objects().lower_bound({type, service.meta.ns.get(), ""});
+       at != view.objects().end() && std::get<0>(at->first) == type && std::get<1>(at->first) == service.meta.ns.get(); ++at) {
+    const Object& pod = *at->second;
+    if (!wanted.matches(labels_of(pod)))
+      continue;
+    const json::value body = body_of(pod);
+    const json::value& status = part(body, "status");
+    Target one{text_in(status, "podIP"), pod.meta.name, uid_text(pod.meta.uid), text_in(part(body, "spec"), "nodeName"), false, is_deleting(pod)};
+    const std::string phase = text_in(status, "phase");
+    if (one.ip.empty() || phase == "Succeeded" || phase == "Failed")
+      continue;
+    if (const json::array* conditions = member_array(status, "conditions"))
+      for (const json::value& condition : *conditions)
+        one.ready |= text_in(condition, "type") == "Ready" && text_in(condition, "status") == "True";
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+// A port of a Service as its targets have it; named target ports are the pods' business and stand as the port itself.
+json::object target_port(const json::value& port) {
+  json::object out{{"name", text_in(port, "name")}};
+  const json::value& target = part(port, "targetPort");
+  out["port"] = is_number(target) ? target : part(port, "port");
+  out["protocol"] = text_in(port, "protocol").empty() ? "TCP" : text_in(port, "protocol");
+  if (const std::string app = text_in(port, "appProtocol"); !app.empty())
+    out["appProtocol"] = app;
+  return out;
+}
+
+class EndpointController final : public Reconciler {
+ public:
+  std::string_view name() const override { return "endpoints"; }
+
+  void woken_by(const ObjectView& view, const Object& changed, std::vector<ObjectKey>& out) const override {
+    const std::string& ns = changed.meta.ns;
+    const auto wake = [&](const std::string& name) { out.push_back({std::string(kServices), ns, name}); };
+    if (changed.type == kServices || changed.type == kEndpoints) {
+      wake(changed.meta.name);
+    } else if (changed.type == kSlices) {
+      if (const std::string* service = label_of(changed, kServiceName))
+        wake(*service);
+    } else if (changed.type == kPods) {
+      const std::string type(kServices);
+      for (auto at = view.objects().lower_bound({type, ns, ""});
+           at != view.objects().end() && std::get<0>(at->first) == type && std::get<1>(at->first) == ns; ++at)
+        wake(std::get<2>(at->first));
+    }
+  }
+
+  void reconcile(const ObjectView& view, const ObjectKey& key, Instant now, Wishes& out) const override {
+    const auto& [type, ns, name] = key;
+    if (const auto around = view.find("namespaces", "", ns); !around || is_deleting(*around))
+      return;
+    const auto service = view.find(kServices, ns, name);
+    const auto endpoints = view.find(kEndpoints, ns, name);
+    if (!service || is_deleting(*service)) {
+      if (endpoints && !is_deleting(*endpoints) && label_of(*endpoints, kByController))
+        out.add(RemoveObject{endpoints->type, ns, name, endpoints->meta.seq});
+      return mirror(view, nullptr, nullptr, ns, name, now, out);
+    }
+    const json::value body = body_of(*service);
+    const json::object* selector = member_object(part(body, "spec"), "selector");
+    if (selector && !selector->empty())
+      follow(view, *service, body, *selector, now, out);
+    else
+      mirror(view, service.get(), endpoints.get(), ns, name, now, out);
+  }
+
+ private:
+  static void follow(const ObjectView& view, const Object& service, const json::value& body, const json::object& selector, Instant now,
+                     Wishes& out) {
+    const json::value& spec = part(body, "spec");
+    const std::vector<Target> targets = targets_of(view, service, selector);
+    json::array ports;
+    if (const json::array* all = member_array(spec, "ports"))
+      for (const json::value& one : *all) ports.push_back(target_port(one));
+    json::array ready, not_ready, slice;
+    for (const Target& one : targets) {
+      json::object reference{{"kind", "Pod"}, {"namespace", service.meta.ns.get()}, {"name", one.name}, {"uid", one.uid}};
+      json::object address{{"ip", one.ip}, {"targetRef", reference}};
+      if (!one.node.empty())
+        address["nodeName"] = one.node;
+      (one.ready && !one.going ? ready : not_ready).push_back(std::move(address));
+      json::object end{{"addresses", json::array{json::string_view(one.ip)}},
+                       {"conditions", {{"ready", one.ready && !one.going}, {"serving", one.ready}, {"terminating", one.going}}},
+                       {"targetRef", std::move(reference)}};
+      if (!one.node.empty())
+        end["nodeName"] = one.node;
+      slice.push_back(std::move(end));
+    }
+    json::object parts;
+    if (!targets.empty()) {
+      json::object subset;
+      if (!ready.empty())
+        subset["addresses"] = std::move(ready);
+      if (!not_ready.empty())
+        subset["notReadyAddresses"] = std::move(not_ready);
+      subset["ports"] = ports;
+      parts["subsets"] = json::array{std::move(subset)};
+    }
+    json::object labels = labels_of(service);
+    const bool headless = text_in(spec, "clusterIP") == "None";
+    if (headless)
+      labels["service.kubernetes.io/headless"] = "";
+    json::object own = labels;
+    own[kByController] = "endpoint-controller";
+    keep(view, now, out, kEndpoints, service.meta.ns, service.meta.name, own, nullptr, parts);
+    labels[kServiceName] = service.meta.name;
+    labels[kManagedBy] = kOfServices;
+    const json::object owner = owner_reference(service, "v1", "Service");
+    keep(view, now, out, kSlices, service.meta.ns, slice_name(service, kOfServices), labels, &owner,
+         {{"addressType", "IPv4"}, {"endpoints", std::move(slice)}, {"ports", std::move(ports)}});
+  }
+
+  // Without a selector: what somebody wrote into Endpoints stands in a slice, too.
+  static void mirror(const ObjectView& view, const Object* service, const Object* endpoints, const std::string& ns, const std::string& name,
+                     Instant now, Wishes& out) {
+    const bool wanted = service && endpoints && !is_deleting(*endpoints) && !label_of(*endpoints, kByController) &&
+                        !(label_of(*endpoints, kSkipMirror) && *label_of(*endpoints, kSkipMirror) == "true");
+    const std::string kept = wanted ? slice_name(*endpoints, kOfEndpoints) : "";
+    const std::string type(kSlices);
+    for (auto at = view.objects().lower_bound({type, ns, ""});
+         at != view.objects().end() && std::get<0>(at->first) == type && std::get<1>(at->first) == ns; ++at) {
+      const Object& slice = *at->second;
+      const std::string* by = label_of(slice, kManagedBy);
+      const std::string* of = label_of(slice, kServiceName);
+      if (by && *by == kOfEndpoints && of && *of == name && slice.meta.name != kept && !is_deleting(slice))
+        out.add(RemoveObject{slice.type, ns, slice.meta.name, slice.meta.seq});
+    }
+    if (!wanted)
+      return;
+    const json::value body = body_of(*endpoints);
+    json::array ends, ports;
+    if (const json::array* subsets = member_array(body, "subsets"))
+      for (const json::value& subset : *subsets) {
+        for (const auto& [list, is_ready] : {std::pair{"addresses", true}, {"notReadyAddresses", false}})
+          if (const json::array* addresses = member_array(subset, list))
+            for (const json::value& address : *addresses) {
+              json::object end{{"addresses", json::array{json::string_view(text_in(address, "ip"))}}, {"conditions", {{"ready", is_ready}}}};
+              for (const auto& [from, to] : {std::pair{"hostname", "hostname"}, {"nodeName", "nodeName"}})
+                if (const std::string text = text_in(address, from); !text.empty())
+                  end[to] = text;
+              ends.push_back(std::move(end));
+            }
+        if (const json::array* all = member_array(subset, "ports"); all && ports.empty())
+          for (const json::value& one : *all) ports.push_back(target_port(one));
+      }
+    json::object labels = labels_of(*endpoints);
+    labels[kServiceName] = name;
+    labels[kManagedBy] = kOfEndpoints;
+    const json::object owner = owner_reference(*endpoints, "v1", "Endpoints");
+    keep(view, now, out, kSlices, ns, kept, labels, &owner,
+         {{"addressType", "IPv4"}, {"endpoints", std::move(ends)}, {"ports", std::move(ports)}});
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const Reconciler> endpoint_controller() { return std::make_shared<EndpointController>(); }
+
+}  // namespace lockstep::kube

@@ -1,0 +1,202 @@
+#include "frontends/kube/server/service_addresses.h"
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+
+#include "base/text.h"
+#include "frontends/kube/machinery/field_error.h"
+#include "frontends/kube/machinery/json_tree.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::string_view kServices = "services", kAddresses = "ipaddresses.networking.k8s.io";
+constexpr std::uint32_t kRangeFirst = (10u << 24) + (96u << 16), kRangeSize = 1u << 16;
+constexpr int kTries = 4096;
+
+std::string text_in(const json::value& value, std::string_view name) {
+  const json::value* text = member(value, name);
+  return text ? std::string(text_of(*text)) : std::string();
+}
+
+std::string address_text(std::uint32_t address) {
+  return format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
+}
+
+std::optional<std::uint32_t> address_of(std::string_view text) {
+  const std::vector<std::string> parts = split(text, '.');
+  std::uint32_t out = 0;
+  for (const std::string& part : parts) {
+    const auto number = parse_uint(part);
+    if (!number || *number > 255)
+      return std::nullopt;
+    out = out << 8 | static_cast<std::uint32_t>(*number);
+  }
+  return parts.size() == 4 ? std::optional(out) : std::nullopt;
+}
+
+std::uint32_t port_of(const json::value& port) {
+  const json::value* number = member(port, "nodePort");
+  return number && is_number(*number) ? static_cast<std::uint32_t>(number_of(*number)) : 0;
+}
+
+Status invalid_service(const json::object& tree, const FieldError& error) {
+  return Status::invalid({"", "Service"}, text_in(tree.at("metadata"), "name"),
+                         {{std::string(reason_word(error.type)), error.body(), error.path}});
+}
+
+bool has_ports(const json::object& spec) {
+  const json::value* type = spec.if_contains("type");
+  const std::string_view word = type ? text_of(*type) : "";
+  const json::value* gives = spec.if_contains("allocateLoadBalancerNodePorts");
+  return word == "NodePort" || (word == "LoadBalancer" && !(gives && gives->is_bool() && !gives->get_bool()));
+}
+
+const json::array* ports_of(const json::object& tree) {
+  const json::value* spec = tree.if_contains("spec");
+  return spec ? member_array(*spec, "ports") : nullptr;
+}
+
+// An update that names no port keeps the one that the port of that name (or number) had.
+std::uint32_t port_before(const json::object* old, const json::value& port) {
+  if (const json::array* ports = old ? ports_of(*old) : nullptr)
+    for (const json::value& one : *ports)
+      if (text_in(one, "name") == text_in(port, "name") && same_json(*member(one, "port"), *member(port, "port")))
+        return port_of(one);
+  return 0;
+}
+
+}  // namespace
+
+void ServiceAddresses::begin(const Tables& tables) {
+  for (auto at = tables.objects.lower_bound({std::string(kServices), "", ""});
+       at != tables.objects.end() && std::get<0>(at->first) == kServices; ++at)
+    count(*at->second, 1);
+}
+
+void ServiceAddresses::change(const Tables& before, const Change& change) {
+  const auto* object = std::get_if<Ref<Object>>(&change.record);
+  if (!object || (*object)->type != kServices)
+    return;
+  if (const auto known = before.objects.find({(*object)->type, (*object)->meta.ns, (*object)->meta.name}); known != before.objects.end())
+    count(*known->second, -1);
+  if (!change.removed)
+    count(**object, 1);
+}
+
+void ServiceAddresses::count(const Object& object, int sign) {
+  const json::object body = json::parse(object.body).as_object();
+  const json::value* spec = body.if_contains("spec");
+  if (!spec)
+    return;
+  const auto add = [&](auto& counts, const auto& key) {
+    if ((counts[key] += sign) <= 0)
+      counts.erase(key);
+  };
+  if (const std::string address = text_in(*spec, "clusterIP"); !address.empty() && address != "None")
+    add(addresses_, address);
+  if (const json::array* ports = ports_of(body))
+    for (const json::value& one : *ports)
+      if (const std::uint32_t port = port_of(one))
+        add(ports_, port);
+}
+
+Answered<GivenAddresses> give_addresses(const Request& request, json::object& tree, const json::object* old,
+                                        const ServiceAddresses& taken, std::uint64_t seed) {
+  GivenAddresses out;
+  json::object& spec = tree["spec"].is_object() ? tree["spec"].get_object() : tree["spec"].emplace_object();
+  const std::string type = text_in(spec, "type");
+  const json::value* old_spec = old ? old->if_contains("spec") : nullptr;
+  const std::string before = old_spec ? text_in(*old_spec, "clusterIP") : "";
+  if (type == "ExternalName") {
+    for (const char* gone : {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"}) spec.erase(gone);
+  } else {
+    std::string address = text_in(spec, "clusterIP");
+    if (address.empty())
+      if (const json::array* all = member_array(spec, "clusterIPs"); all && !all->empty())
+        address = text_of(all->front());
+    if (address.empty())
+      address = before;
+    if (!before.empty() && before != address && text_in(*old_spec, "type") != "ExternalName")
+      return invalid_service(tree, field_invalid("spec.clusterIPs[0]", json::value(json::string_view(address)), "may not change once set"));
+    const auto& objects = request.visit->read()->tables.objects;
+    const auto is_taken = [&](const std::string& one) { return objects.contains({std::string(kAddresses), "", one}) || taken.has_address(one); };
+    const bool is_new = address != before || before.empty();
+    if (address.empty()) {
+      for (int i = 0; i < kTries && address.empty(); ++i) {
+        // The lower part is left to those who choose one (KEP-3070).
+        const std::uint32_t number = kRangeFirst + 256 + static_cast<std::uint32_t>((seed + static_cast<std::uint64_t>(i) * 40'503) % (kRangeSize - 257));
+        if (!is_taken(address_text(number)))
+          address = address_text(number);
+      }
+      if (address.empty())
+        return Status::internal("no cluster address is free");
+    } else if (is_new && address != "None") {
+      const auto number = address_of(address);
+      if (!number || *number < kRangeFirst || *number >= kRangeFirst + kRangeSize)
+        return invalid_service(tree,
+                       field_invalid("spec.clusterIPs", json::array{json::string_view(address)},
+                                     format("failed to allocate IP {}: the provided IP is not in the valid range. The range of valid IPs is {}", address, kServiceRange)));
+      if (is_taken(address))
+        return invalid_service(tree,
+                       field_invalid("spec.clusterIPs", json::array{json::string_view(address)},
+                                     format("failed to allocate IP {}: provided IP is already allocated", address)));
+    }
+    spec["clusterIP"] = address;
+    spec["clusterIPs"] = json::array{json::string_view(address)};
+    if (!spec.contains("ipFamilies"))
+      spec["ipFamilies"] = json::array{"IPv4"};
+    if (!spec.contains("ipFamilyPolicy"))
+      spec["ipFamilyPolicy"] = "SingleStack";
+    if (is_new && address != "None") {
+      json::object made{{"metadata",
+                         {{"name", address},
+                          {"creationTimestamp", time_text(request.visit->read()->now, request.visit->read()->wall_offset)},
+                          {"labels", {{"ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io"}, {"ipaddress.kubernetes.io/ip-family", "IPv4"}}}}},
+                        {"spec",
+                         {{"parentRef",
+                           {{"group", ""}, {"resource", "services"}, {"namespace", request.target.ns}, {"name", text_in(tree.at("metadata"), "name")}}}}}};
+      Object object = object_of(kAddresses, std::move(made));
+      out.read.records.push_back({ObjectKey{object.type, "", address}, 0});
+      out.commands.emplace_back(PutObject{std::move(object), 0});
+    }
+  }
+  json::value* ports = spec.if_contains("ports");
+  if (!ports || !ports->is_array())
+    return out;
+  std::uint32_t next = static_cast<std::uint32_t>(seed >> 20);
+  std::vector<std::uint32_t> given;
+  for (std::size_t i = 0; i < ports->get_array().size(); ++i) {
+    json::value& one = ports->get_array()[i];
+    if (!one.is_object())
+      continue;
+    if (!has_ports(spec)) {
+      if (!old)
+        continue;
+      one.get_object().erase("nodePort");
+      continue;
+    }
+    std::uint32_t port = port_of(one);
+    const std::uint32_t was = port_before(old, one);
+    if (port == 0)
+      port = was;
+    if (port != 0 && port != was && (port < ServiceAddresses::kFirstPort || port > ServiceAddresses::kLastPort))
+      return invalid_service(tree, field_invalid(format("spec.ports[{}].nodePort", i), port, "provided port is not in the valid range. The range of valid ports is 30000-32767"));
+    if (port != 0 && port != was && taken.has_port(port) && std::ranges::find(given, port) == given.end())
+      return invalid_service(tree, field_invalid(format("spec.ports[{}].nodePort", i), port, "provided port is already allocated"));
+    constexpr std::uint32_t kCount = ServiceAddresses::kLastPort - ServiceAddresses::kFirstPort + 1;
+    for (std::uint32_t k = 0; k < kCount && port == 0; ++k) {
+      const std::uint32_t candidate = ServiceAddresses::kFirstPort + (next + k) % kCount;
+      if (!taken.has_port(candidate) && std::ranges::find(given, candidate) == given.end())
+        port = candidate;
+    }
+    if (port == 0)
+      return Status::internal("no node port is free");
+    given.push_back(port);
+    one.get_object()["nodePort"] = port;
+  }
+  return out;
+}
+
+}  // namespace lockstep::kube
