@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
 #include <charconv>
 
 #include "base/text.h"
+#include "frontends/kube/machinery/field_set.h"
 #include "frontends/kube/machinery/json_tree.h"
 
 namespace lockstep::kube {
@@ -325,9 +325,11 @@ std::optional<std::vector<std::string>> JsonPath::names() const {
 
 std::string json_path_text(const std::vector<const json::value*>& results) {
   std::string out;
+  bool first = true;
   for (const json::value* value : results) {
-    if (&value != &results.front())
+    if (!first)
       out += ' ';
+    first = false;
     if (value->is_string())
       out += text_of(*value);
     else if (is_number(*value))
@@ -335,7 +337,7 @@ std::string json_path_text(const std::vector<const json::value*>& results) {
     else if (value->is_null())
       out += "<nil>";
     else
-      out += json::serialize(*value);
+      out += canonical_text(*value);
   }
   return out;
 }

@@ -107,8 +107,8 @@ std::string wide_text(Wide value) {
 
 std::int64_t narrow(Wide nanos, Wide unit) {
   Wide value = nanos / unit;
-  if (nanos > 0 && nanos % unit != 0)
-    ++value;
+  if (nanos % unit != 0)
+    value += nanos > 0 ? 1 : -1;
   return static_cast<std::int64_t>(std::clamp<Wide>(value, INT64_MIN, INT64_MAX));
 }
 
@@ -184,8 +184,7 @@ Result<Quantity> parse_quantity(std::string_view text) {
   };
   std::string digits(take_digits());
   int fraction_digits = 0;
-  const bool point = !rest.empty() && rest.front() == '.';
-  if (point) {
+  if (!rest.empty() && rest.front() == '.') {
     rest.remove_prefix(1);
     const std::string_view fraction = take_digits();
     digits += fraction;
@@ -201,8 +200,6 @@ Result<Quantity> parse_quantity(std::string_view text) {
   take_digits();
   if (!rest.empty())
     return invalid(kWrongForm);
-  if (digits.empty() && (point || !suffix.empty()))
-    return invalid(point ? "unable to parse numeric part of quantity" : kWrongForm);
   const auto scale = scale_of(suffix);
   if (!scale)
     return invalid("unable to parse quantity's suffix");

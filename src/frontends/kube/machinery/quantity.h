@@ -25,7 +25,7 @@ class Quantity {
   Format format() const { return format_; }
 
   int sign() const { return nanos_ == 0 ? 0 : nanos_ < 0 ? -1 : 1; }
-  // Rounded up; what does not fit is the nearest bound.
+  // Rounded away from zero; what does not fit is the nearest bound.
   std::int64_t whole() const;
   std::int64_t thousandths() const;
   bool is_whole() const;  // no fraction, and within 64 bits

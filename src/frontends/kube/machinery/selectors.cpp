@@ -234,7 +234,8 @@ class SelectorParser {
           return values;
         wants_value = true;
       } else {
-        return invalid(format("found '{}', expected: ',', or identifier", item.text));
+        return invalid(
+            format("found '{}', expected: {}", item.text, wants_value ? "',', or identifier" : "',' or ')'"));
       }
     }
   }
@@ -252,7 +253,7 @@ std::string label_key_fault(std::string_view key) {
   std::string fault;
   const std::string_view prefix = key.substr(0, slash), name = key.substr(slash + 1);
   if (name.find('/') != name.npos)
-    return "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    return "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
            "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
            "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
            "'example.com/MyName')";
@@ -411,6 +412,7 @@ Result<FieldSelector> parse_field_selector(std::string_view text) {
     escaped = c == '\\' && !escaped;
     parts.back() += c;
   }
+  std::ranges::sort(parts);
   for (const std::string& part : parts) {
     if (part.empty())
       continue;
