@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 
 #include "frontends/kube/store/stored_object.h"
 
@@ -21,7 +20,7 @@ json::object body_of(const Object& object) { return json::parse(object.body).as_
 
 Object with_body(const Object& object, const json::object& body) {
   Object changed = object;
-  changed.body = json::serialize(body);
+  changed.body = body_text(body);
   return changed;
 }
 

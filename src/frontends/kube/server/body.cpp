@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/protobuf.h"
+#include "wire/yaml.h"
 
 namespace lockstep::kube {
 
@@ -20,6 +21,20 @@ Answered<json::value> parsed(const std::string& text) {
   return value;
 }
 
+bool is_yaml(const Request& request) {
+  const std::string type = header_of(request.http(), "content-type");
+  return type.starts_with("application/yaml") || type.starts_with("application/apply-patch");
+}
+
+Answered<json::value> parsed_yaml(const std::string& text) {
+  if (trim(text).starts_with('{'))  // what kubectl sends
+    return parsed(text);
+  const auto made = json_of_yaml(text);
+  if (!made.ok())
+    return Status::bad_request("the body is no YAML: " + made.error().message);
+  return parsed(made->json);
+}
+
 bool is_protobuf(const Request& request) {
   return header_of(request.http(), "content-type").starts_with("application/vnd.kubernetes.protobuf");
 }
@@ -33,7 +48,7 @@ Answered<json::object> read_body(Request& request, const std::string& body) {
       return Status::bad_request("the body is no protobuf of ours: " + tree.error().message);
     return std::move(*tree);
   }
-  json::value value = TRY(parsed(body));
+  json::value value = TRY(is_yaml(request) ? parsed_yaml(body) : parsed(body));
   if (!value.is_object())
     return Status::bad_request("the body is no object");
   json::object& tree = value.get_object();

@@ -66,14 +66,16 @@ json::object resources_of(const Kinds& kinds, const std::string& group, const st
 }  // namespace
 
 std::optional<HttpResponse> discovery_of(const HttpRequest& http, const Kinds& kinds) {
-  const std::vector<std::string> parts = split(http.path, '/');
-  if (http.path == "/version" || http.path == "/version/")
+  std::string path = http.path;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  const std::vector<std::string> parts = split(path, '/');
+  if (path == "/version")
     return json_answer({{"major", "1"}, {"minor", "34"}, {"gitVersion", "v1.34.4"}, {"gitCommit", ""}, {"gitTreeState", "clean"},
                         {"buildDate", "1970-01-01T00:00:00Z"}, {"goVersion", ""}, {"compiler", ""}, {"platform", "linux/amd64"}});
-  if (http.path == "/api")
+  if (path == "/api")
     return json_answer({{"kind", "APIVersions"}, {"versions", json::array{"v1"}},
                         {"serverAddressByClientCIDRs", json::array{json::object{{"clientCIDR", "0.0.0.0/0"}, {"serverAddress", ""}}}}});
-  if (http.path == "/apis") {
+  if (path == "/apis") {
     json::array groups;
     std::vector<std::string> seen{""};
     for (const auto& kind : kinds.all())

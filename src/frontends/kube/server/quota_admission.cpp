@@ -1,7 +1,6 @@
 #include "frontends/kube/server/quota_admission.h"
 
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/kinds/quota.h"
@@ -72,7 +71,7 @@ Answered<std::vector<CommandBody>> count_in_quotas(const Request& request, const
     }
     body["status"].as_object()["used"] = amounts_object(used);
     Object counted = quota;
-    counted.body = json::serialize(body);
+    counted.body = body_text(std::move(body));
     out.emplace_back(PutObject{std::move(counted), quota.meta.seq});
   }
   return out;

@@ -109,6 +109,8 @@ bool is_review(const Kind& kind) {
 }
 
 void create_review(const Asked& request, const RoleBook& roles, const TokenPowers& tokens) {
+  if (request->accepted.form != Accepted::Form::kWhole)
+    return answer_status(*request, Status::not_acceptable({"application/json", "application/yaml"}));
   auto body = read_body(*request, request->http().body);
   if (!body.ok())
     return answer_status(*request, body.error());

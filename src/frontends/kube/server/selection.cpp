@@ -4,6 +4,8 @@
 #include <boost/json/parse.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/node_view.h"
+#include "frontends/kube/kinds/versions.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
 
@@ -11,8 +13,18 @@ namespace lockstep::kube {
 
 namespace {
 
+constexpr std::string_view kNodes = "nodes";
+
+// What a field is that the object does not have: truths and counts are written out.
+std::string absent(std::string_view path) {
+  if (path == "spec.unschedulable" || path == "spec.hostNetwork")
+    return "false";
+  return path == "status.replicas" || path == "status.successful" ? "0" : "";
+}
+
 // The text of the field "status.phase" in a body; a number or a truth as Kubernetes compares them.
 std::string field_of(const json::value& body, std::string_view path) {
+  const std::string_view whole = path;
   const json::value* at = &body;
   while (at && !path.empty()) {
     const auto dot = path.find('.');
@@ -20,7 +32,7 @@ std::string field_of(const json::value& body, std::string_view path) {
     path = dot == path.npos ? std::string_view() : path.substr(dot + 1);
   }
   if (!at)
-    return {};
+    return absent(whole);
   if (at->is_bool())
     return at->get_bool() ? "true" : "false";
   return is_number(*at) ? number_text(*at) : std::string(text_of(*at));
@@ -36,16 +48,19 @@ Answered<Selection> selection_of(const Request& request) {
   if (!fields.ok())
     return Status::bad_request(fields.error().message);
   bool reads_body = false;
-  for (const FieldTerm& term : fields->terms) {
+  for (FieldTerm& term : fields->terms) {
     if (term.field == "metadata.name" || term.field == "metadata.namespace")
       continue;
     reads_body = true;
     if (std::ranges::find(request.kind->selectable, term.field) == request.kind->selectable.end())
       return Status::bad_request(format("field label not supported: {}", term.field));
+    term.field = stored_path(request.kind->type, request.api_version, term.field);
+    if (request.kind->type == "events" && term.field == "source")
+      term.field = "source.component";
   }
   Selection selection;
   selection.all = labels->everything() && fields->terms.empty() && request.target.name.empty();
-  selection.keeps = [labels = std::move(*labels), fields = std::move(*fields), name = request.target.name,
+  selection.keeps = [visit = request.visit, labels = std::move(*labels), fields = std::move(*fields), name = request.target.name,
                      reads_body](const Object& object) {
     if (!name.empty() && object.meta.name != name)
       return false;
@@ -65,6 +80,11 @@ Answered<Selection> selection_of(const Request& request) {
     json::value body;
     if (reads_body)
       body = json::parse(object.body);
+    if (reads_body && object.type == kNodes) {
+      const auto read = visit->read();
+      if (const Node* node = read->tables.node(object.meta.name))
+        show_node(body.as_object(), *node, read->wall_offset);
+    }
     std::string held;
     return fields.matches([&](std::string_view field) -> std::optional<std::string_view> {
       if (field == "metadata.name")

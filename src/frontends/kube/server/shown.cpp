@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "frontends/kube/kinds/columns.h"
 #include "frontends/kube/kinds/node_view.h"
+#include "frontends/kube/kinds/versions.h"
 
 namespace lockstep::kube {
 
@@ -50,14 +51,26 @@ json::object shown_tree(const Request& request, const Object& object) {
   if (object.type == kNodes)
     if (const Node* node = read->tables.node(object.meta.name))
       show_node(tree, *node, read->wall_offset);
+  from_stored(object.type, request.api_version, tree);
   return tree;
 }
+
+namespace {
+
+void append_tree(std::string& out, const Request& request, const Object& object, Seq seq) {
+  json::object tree = shown_tree(request, object);
+  if (seq)
+    tree["metadata"].as_object()["resourceVersion"] = std::to_string(seq);
+  out += json::serialize(tree);
+}
+
+}  // namespace
 
 void append_shown(std::string& out, const Request& request, const Object& object, Seq seq) {
   if (request.accepted.form == Accepted::Form::kMetadata)
     out += json::serialize(metadata_of(request, object, seq));
-  else if (object.type == kNodes)
-    out += json::serialize(shown_tree(request, object));
+  else if (object.type == kNodes || is_converted(object.type, request.api_version))
+    append_tree(out, request, object, seq);
   else
     append_text(out, object, request.shown_as(), wall_offset_of(request), seq);
 }

@@ -5,8 +5,10 @@
 
 #include "base/text.h"
 #include "frontends/kube/kinds/rules.h"
+#include "frontends/kube/kinds/versions.h"
 #include "frontends/kube/machinery/json_patch.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/managed_fields.h"
 #include "frontends/kube/machinery/merge_patch.h"
 #include "frontends/kube/machinery/strategic_patch.h"
 #include "frontends/kube/server/body.h"
@@ -63,6 +65,8 @@ bool asks_the_same(const json::object& a, const json::object& b) {
 
 bool has_generation(const Kind& kind) { return !kind.schema || kind.schema->field("spec") != nullptr; }
 
+enum class Managers : bool { kTracked, kKnown };  // kKnown: the tree brings them, as an apply has made them
+
 // What the object is to be, with what it was.
 struct Draft {
   json::object tree;
@@ -70,7 +74,6 @@ struct Draft {
   json::object old;    // its tree
 };
 
-using Then = std::function<void(const Object& now, bool made)>;
 using Again = std::function<void()>;
 
 void answer_object(const Request& request, const Object& object, int status) {
@@ -83,6 +86,43 @@ void answer_object(const Request& request, const Object& object, int status) {
     append_shown(out, request, object);
   }
   answer_json(request, std::move(out), status);
+}
+
+// Who changes it: ?fieldManager=, or what the client calls itself.
+FieldManager manager_of(const Request& request, const FieldSet& ignored) {
+  FieldManager out;
+  out.name = query_of(request.http(), "fieldManager");
+  if (out.name.empty()) {
+    const std::string agent = header_of(request.http(), "user-agent");
+    out.name = agent.substr(0, agent.find('/')).substr(0, kManagerNameMax);
+  }
+  out.api_version = request.api_version;
+  out.subresource = request.target.subresource;
+  const auto read = request.visit->read();
+  out.now = WallTime{(read->now + read->wall_offset).us};
+  out.ignored = &ignored;
+  return out;
+}
+
+// What cannot be changed where the request goes: the status from outside of /status, the rest from there.
+FieldSet ignored_by(const Request& request) {
+  FieldSet out;
+  if (request.target.subresource.empty() && request.kind->serves(kStatus))
+    out.insert({field_element(kStatus)});
+  if (request.target.subresource == kStatus)
+    out.insert({field_element("spec")});
+  return out;
+}
+
+void note_manager(const Request& request, json::object& tree, const json::object* live) {
+  if (!request.kind->schema)
+    return;
+  const FieldSet ignored = ignored_by(request);
+  json::value changed = std::move(tree);
+  changed.get_object()["kind"] = request.kind->kind;
+  changed.get_object()["apiVersion"] = request.api_version;
+  track_update(live ? json::value(*live) : json::value(), changed, *request.kind->schema, manager_of(request, ignored));
+  tree = std::move(changed.get_object());
 }
 
 // Whether both would be stored alike.
@@ -107,11 +147,13 @@ void put(const Asked& request, const WriteTools& tools, Draft draft, Reading rea
   auto counted = count_in_quotas(*request, draft.tree, draft.before ? &draft.old : nullptr);
   if (!counted.ok())
     return answer_status(*request, counted.error());
-  Object object = object_of(request->kind->type, draft.tree);
+  json::object stored = draft.tree;
+  to_stored(request->kind->type, request->api_version, stored);
+  Object object = object_of(request->kind->type, std::move(stored));
   const Ref<Object> before = draft.before;
   if (before)
     object.shows = before->shows;
-  if (before && stored_alike(object, *before))
+  if (before && (stored_alike(object, *before) || only_times_differ(json::value(draft.old), json::value(draft.tree))))
     return answer_object(*request, *before, 200);
   if (request->dry_run) {
     if (before) {
@@ -181,8 +223,8 @@ std::string name_end(const WriteTools& tools) {
   return out.substr(0, 5);
 }
 
-Answered<Draft> new_draft(Request& request, const WriteTools& tools) {
-  Draft draft{TRY(body_for(request, request.http().body)), nullptr, {}};
+Answered<Draft> new_draft(const Request& request, const WriteTools& tools, json::object tree, Managers managers) {
+  Draft draft{std::move(tree), nullptr, {}};
   json::object& metadata = metadata_of(draft.tree);
   if (text_at(metadata, "name").empty() && !text_at(metadata, "generateName").empty())
     metadata["name"] = text_at(metadata, "generateName") + name_end(tools);
@@ -204,11 +246,16 @@ Answered<Draft> new_draft(Request& request, const WriteTools& tools) {
   rules.validate(draft.tree, nullptr, errors);
   if (!errors.empty())
     return invalid_object(request, draft.tree, errors);
+  if (managers == Managers::kTracked)
+    note_manager(request, draft.tree, nullptr);
   return draft;
 }
 
 void try_create(const Asked& request, const WriteTools& tools, int tries) {
-  auto draft = new_draft(*request, tools);
+  auto tree = body_for(*request, request->http().body);
+  if (!tree.ok())
+    return answer_status(*request, tree.error());
+  auto draft = new_draft(*request, tools, std::move(*tree), Managers::kTracked);
   if (!draft.ok())
     return answer_status(*request, draft.error());
   const std::string name = text_at(metadata_of(draft->tree), "name");
@@ -246,7 +293,8 @@ void carry_over(json::object& tree, const json::object& old) {
   }
 }
 
-Answered<Draft> draft_of_update(const Request& request, const Ref<Object>& before, json::object tree) {
+Answered<Draft> draft_of_update(const Request& request, const Ref<Object>& before, json::object tree,
+                                Managers managers = Managers::kTracked) {
   Draft draft{std::move(tree), before, shown_tree(request, *before)};
   json::object& metadata = metadata_of(draft.tree);
   if (text_at(metadata, "name") != request.target.name)
@@ -283,6 +331,8 @@ Answered<Draft> draft_of_update(const Request& request, const Ref<Object>& befor
   rules.validate(draft.tree, &draft.old, errors);
   if (!errors.empty())
     return invalid_object(request, draft.tree, errors);
+  if (managers == Managers::kTracked)
+    note_manager(request, draft.tree, &draft.old);
   if (has_generation(*request.kind) && !asks_the_same(draft.tree, draft.old)) {
     json::value& generation = metadata_of(draft.tree)["generation"];
     generation = (generation.is_int64() ? generation.get_int64() : generation.is_uint64() ? static_cast<std::int64_t>(generation.get_uint64()) : 0) + 1;
@@ -339,7 +389,53 @@ Answered<json::object> patched(const Request& request, json::object tree) {
   return std::move(out.get_object());
 }
 
+bool is_apply(const Request& request) { return header_of(request.http(), "content-type").starts_with("application/apply-patch"); }
+
+void try_apply(const Asked& request, const WriteTools& tools, int tries) {
+  if (query_of(request->http(), "fieldManager").empty())
+    return answer_status(*request, Status::invalid({"meta.k8s.io", "PatchOptions"}, "",
+                                                   {{"FieldValueRequired", "Required value: is required for apply patch", "fieldManager"}}));
+  auto config = read_body(*request, request->http().body);
+  if (!config.ok())
+    return answer_status(*request, config.error());
+  json::object& metadata = metadata_of(*config);
+  if (text_at(metadata, "name").empty())
+    metadata["name"] = request->target.name;
+  if (text_at(metadata, "name") != request->target.name)
+    return answer_status(*request, Status::bad_request(format("the name of the object ({}) does not match the name on the URL ({})",
+                                                              text_at(metadata, "name"), request->target.name)));
+  if (request->kind->namespaced)
+    metadata["namespace"] = request->target.ns;
+  const Ref<Object> before = find_object(*request);
+  if (!before && !request->target.subresource.empty())
+    return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  const FieldSet ignored = ignored_by(*request);
+  const json::value live = before ? json::value(shown_tree(*request, *before)) : json::value();
+  auto applied = apply_configuration(live, json::value(*config), *request->kind->schema, manager_of(*request, ignored),
+                                     query_flag(request->http(), "force") ? Force::kYes : Force::kNo);
+  if (!applied.ok())
+    return answer_status(*request, applied.error());
+  json::object tree = std::move(applied->as_object());
+  const Again again = tries > 0 ? Again([request, tools, tries] { try_apply(request, tools, tries - 1); }) : Again();
+  if (before) {
+    auto draft = draft_of_update(*request, before, std::move(tree), Managers::kKnown);
+    if (!draft.ok())
+      return answer_status(*request, draft.error());
+    return put(request, tools, std::move(*draft), {}, again);
+  }
+  auto draft = new_draft(*request, tools, std::move(tree), Managers::kKnown);
+  if (!draft.ok())
+    return answer_status(*request, draft.error());
+  auto reading = room_in_namespace(*request, request->target.name);
+  if (!reading.ok())
+    return answer_status(*request, reading.error());
+  reading->records.push_back({key_of(*request), 0});
+  put(request, tools, std::move(*draft), std::move(*reading), again);
+}
+
 void try_patch(const Asked& request, const WriteTools& tools, int tries) {
+  if (is_apply(*request) && request->kind->schema)
+    return try_apply(request, tools, tries);
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));

@@ -101,17 +101,25 @@ Object object_of(std::string_view type, json::object tree) {
     metadata.erase(own);
   if (extra != MetaExtra{})
     object.meta.extra = std::make_shared<const MetaExtra>(std::move(extra));
-  json::object body;
-  body["metadata"] = std::move(metadata);
-  for (auto& [name, value] : tree)
-    if (name != "metadata" && name != "kind" && name != "apiVersion")
-      body[name] = std::move(value);
-  object.body = json::serialize(body);
+  object.body = body_text(std::move(tree));
   return object;
 }
 
+std::string body_text(json::object tree) {
+  json::object body;
+  json::value& metadata = body["metadata"];
+  if (json::value* own = tree.if_contains("metadata"); own && own->is_object())
+    metadata = std::move(*own);
+  else
+    metadata.emplace_object();
+  for (auto& [name, value] : tree)
+    if (name != "metadata" && name != "kind" && name != "apiVersion")
+      body[name] = std::move(value);
+  return json::serialize(body);
+}
+
 void append_text(std::string& out, const Object& object, const ShownAs& as, Duration wall_offset, Seq seq) {
-  CHECK(object.body.starts_with(kBodyStart), "a body begins with its metadata");
+  CHECK(object.body.starts_with(kBodyStart), "body_text() wrote it");
   static const MetaExtra none;
   const MetaExtra& extra = object.meta.extra ? *object.meta.extra : none;
   append_quoted(out += R"({"kind":)", as.kind);

@@ -35,6 +35,9 @@ std::string time_text(Instant at, Duration wall_offset);
 // validation has passed it.
 Object object_of(std::string_view type, json::object tree);
 
+// A body as it is stored: metadata first, wherever it stands in the tree. Kind and apiVersion are left out.
+std::string body_text(json::object tree);
+
 // The whole object. wall_offset: adds to an Instant to give the wall clock. seq: shown as its version instead of its
 // own, in the event that removes it.
 void append_text(std::string& out, const Object& object, const ShownAs& as, Duration wall_offset, Seq seq = 0);
