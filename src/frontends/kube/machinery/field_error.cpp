@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/quoted.h"
 
 namespace lockstep::kube {
@@ -44,7 +45,7 @@ std::string FieldError::body() const {
     if (value->is_string())
       out += quoted(value->get_string());
     else
-      out += json::serialize(*value);
+      out += is_number(*value) ? number_text(*value) : json::serialize(*value);
   }
   if (!detail.empty())
     out += ": " + detail;

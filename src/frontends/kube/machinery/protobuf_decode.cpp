@@ -11,6 +11,7 @@
 #include "frontends/kube/machinery/protobuf_wire.h"
 #include "frontends/kube/machinery/quoted.h"
 #include "frontends/kube/machinery/timestamps.h"
+#include "frontends/kube/machinery/typed.h"
 
 namespace lockstep::kube {
 namespace {
@@ -163,20 +164,6 @@ class Decoder {
     out[field.name] = std::move(value);
     return {};
   }
-  static bool says_nothing(const json::value& value) {
-    switch (value.kind()) {
-      case json::kind::null: return true;
-      case json::kind::bool_: return !value.get_bool();
-      case json::kind::int64: return value.get_int64() == 0;
-      case json::kind::uint64: return value.get_uint64() == 0;
-      case json::kind::double_: return value.get_double() == 0;
-      case json::kind::string: return value.get_string().empty();
-      case json::kind::array: return value.get_array().empty();
-      case json::kind::object: return value.get_object().empty();
-    }
-    return false;
-  }
-
   Result<void> list_element(const Field& field, const WireField& wire, json::object& out) {
     json::value& value = out[field.name];
     json::array& list = value.is_array() ? value.get_array() : value.emplace_array();
