@@ -1,5 +1,8 @@
 // Secrets and config maps: written as text or as bytes, and some of them never changed again.
 // Source: kubernetes.io/docs/concepts/configuration (Secrets, ConfigMaps).
+#include <algorithm>
+
+#include "base/text.h"
 #include "frontends/kube/kinds/families.h"
 #include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/machinery/json_tree.h"
@@ -7,6 +10,23 @@
 namespace lockstep::kube {
 
 namespace {
+
+constexpr std::size_t kBytesMax = 1 << 20;  // of all values together
+constexpr std::size_t kKeyMax = 253;
+
+// Keys become the names of files.
+std::vector<std::string> data_key_faults(std::string_view key) {
+  std::vector<std::string> out;
+  const auto good = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'; };
+  if (key.size() > kKeyMax)
+    out.push_back(format("must be no more than {} characters", kKeyMax));
+  if (key.empty() || !std::ranges::all_of(key, good))
+    out.emplace_back("a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+                     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')");
+  if (key == "." || key == ".." || key.starts_with(".."))
+    out.push_back(format("must not {} '{}'", key.size() > 2 ? "start with" : "be", key.size() > 2 ? ".." : key));
+  return out;
+}
 
 bool is_immutable(const json::object& tree) {
   const json::value* immutable = tree.if_contains("immutable");
@@ -24,6 +44,16 @@ class DataRules final : public KindRules {
   void prepare_update(json::object& tree, const json::object&, std::string_view) const override { take_texts(tree); }
 
   void validate(const json::object& tree, const json::object* old, FieldErrors& out) const override {
+    std::size_t bytes = 0;
+    for (const char* part : {"data", "binaryData"})
+      if (const json::object* data = member_object(tree, part))
+        for (const auto& [key, value] : *data) {
+          bytes += key.size() + text_of(value).size();
+          for (const std::string& fault : data_key_faults(key))
+            out.push_back(field_invalid(format("{}[{}]", part, std::string_view(key)), json::value(key), fault));
+        }
+    if (bytes > kBytesMax)
+      out.push_back(field_too_long("data", kBytesMax));
     if (!old)
       return;
     if (is_immutable(*old)) {

@@ -3,8 +3,13 @@
 #include <boost/json/parse.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/machinery/defaulting.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/names.h"
 #include "frontends/kube/machinery/protobuf.h"
+#include "frontends/kube/machinery/pruning.h"
+#include "frontends/kube/machinery/typed.h"
+#include "frontends/kube/machinery/validation.h"
 #include "wire/yaml.h"
 
 namespace lockstep::kube {
@@ -41,7 +46,7 @@ bool is_protobuf(const Request& request) {
 
 }  // namespace
 
-Answered<json::object> read_body(Request& request, const std::string& body) {
+Answered<json::object> read_body(const Request& request, const std::string& body) {
   if (is_protobuf(request)) {
     auto tree = decode_protobuf(body, request.api_version, request.kind->kind);
     if (!tree.ok())
@@ -73,7 +78,48 @@ Answered<json::object> read_options(const Request& request) {
   return std::move(value.get_object());
 }
 
-void fill_defaults(const Request&, json::object&) {}
-void validate_object(const Request&, const json::object&, const json::object*, FieldErrors&) {}
+std::optional<Status> settle_object(Request& request, json::object& tree, std::string_view text) {
+  if (!request.kind->schema)
+    return std::nullopt;
+  const Schema& schema = *request.kind->schema;
+  const auto refused = [&](const std::string& why) {
+    return Status::bad_request(request.kind->custom
+                                   ? why
+                                   : format("{} in version \"{}\" cannot be handled as a {}: {}", request.kind->kind, request.kind->version,
+                                            request.kind->kind, why));
+  };
+  const std::vector<std::string> unknown = prune(tree, schema);
+  const std::string level = query_of(request.http(), "fieldValidation");
+  if (level != "Ignore") {
+    const bool is_json = !text.empty() && !is_protobuf(request) && !is_yaml(request);
+    const auto errors = strict_errors(unknown, is_json ? duplicate_fields(text) : std::vector<std::string>());
+    if (!errors.empty() && level == "Strict")
+      return refused(strict_message(errors));
+    request.warnings = errors;  // of the last try alone
+  }
+  if (!request.kind->custom)
+    if (const auto settled = settle(tree, schema); !settled.ok())
+      return refused(settled.error().message);
+  const auto read = request.visit->read();
+  fill_defaults(tree, schema, WallTime{(read->now + read->wall_offset).us});
+  return std::nullopt;
+}
+
+void validate_object(const Request& request, const json::object& tree, const json::object* old, FieldErrors& out) {
+  static const json::object none;
+  const json::value* own = tree.if_contains("metadata");
+  const json::object& metadata = own && own->is_object() ? own->get_object() : none;
+  FieldErrors found;
+  if (!old)
+    found = validate_metadata(metadata, {request.kind->namespaced,
+                                         request.kind->custom ? NameRule::kDnsSubdomain : name_rule(request.kind->group, request.kind->plural)});
+  else if (const json::value* was = old->if_contains("metadata"); was && was->is_object())
+    found = validate_metadata_update(metadata, was->get_object());
+  out.insert(out.end(), found.begin(), found.end());
+  if (!request.kind->schema || request.kind->custom)
+    return;
+  found = validate_fields(tree, *request.kind->schema);
+  out.insert(out.end(), found.begin(), found.end());
+}
 
 }  // namespace lockstep::kube

@@ -6,13 +6,18 @@
 
 namespace lockstep::kube {
 
-// An object of the request's kind. Fields that the kind does not have are dropped, warned of or refused, as
-// ?fieldValidation= says.
-Answered<json::object> read_body(Request& request, const std::string& body);
+// An object of the request's kind, as it was sent.
+Answered<json::object> read_body(const Request& request, const std::string& body);
 Answered<json::value> read_patch(const Request& request);
-Answered<json::object> read_options(const Request& request);  // DeleteOptions and the like
+// DeleteOptions and the like.
+Answered<json::object> read_options(const Request& request);
 
-void fill_defaults(const Request& request, json::object& tree);
+// Brings the object into the form that is stored: fields that the kind does not have are dropped, warned of or refused,
+// as ?fieldValidation= says, values get their type and canonical form, what is left open its default. text: as it was
+// sent, where it was JSON: fields that it has twice are told, too. A Status: it is refused.
+std::optional<Status> settle_object(Request& request, json::object& tree, std::string_view text);
+
+// old: null of a new object.
 void validate_object(const Request& request, const json::object& tree, const json::object* old, FieldErrors& out);
 
 }  // namespace lockstep::kube

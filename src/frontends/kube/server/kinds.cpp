@@ -39,7 +39,7 @@ std::string type_of(const Resource& resource) {
 std::vector<Kind> built_in_kinds() {
   std::vector<Kind> out;
   for (const Resource& resource : builtin_resources()) {
-    Kind kind{resource, type_of(resource), {}};
+    Kind kind{resource, type_of(resource), false, {}};
     for (const auto& [type, fields] : kSelectable)
       if (type == kind.type)
         kind.selectable = fields;

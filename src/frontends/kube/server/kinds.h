@@ -14,6 +14,7 @@ namespace lockstep::kube {
 // A resource as it is served: how its objects are stored, and by which fields they are found.
 struct Kind : Resource {
   std::string type;                     // of its records: the plural, and the group of those outside the core
+  bool custom = false;                  // of a definition, not of tables
   std::vector<std::string> selectable;  // fields of field selectors, besides metadata.name and metadata.namespace
 
   std::string api_version() const { return group_version_text(group, version); }

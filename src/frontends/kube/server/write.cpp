@@ -63,6 +63,9 @@ bool asks_the_same(const json::object& a, const json::object& b) {
   return same_json(wanted(a), wanted(b));
 }
 
+// Where the status is written and nothing else. A certificate's approval is part of it.
+bool is_status(std::string_view subresource) { return subresource == kStatus || subresource == "approval"; }
+
 bool has_generation(const Kind& kind) { return !kind.schema || kind.schema->field("spec") != nullptr; }
 
 enum class Managers : bool { kTracked, kKnown };  // kKnown: the tree brings them, as an apply has made them
@@ -109,7 +112,7 @@ FieldSet ignored_by(const Request& request) {
   FieldSet out;
   if (request.target.subresource.empty() && request.kind->serves(kStatus))
     out.insert({field_element(kStatus)});
-  if (request.target.subresource == kStatus)
+  if (is_status(request.target.subresource))
     out.insert({field_element("spec")});
   return out;
 }
@@ -185,7 +188,7 @@ void put(const Asked& request, const WriteTools& tools, Draft draft, Reading rea
 
 // --- create ---
 
-Answered<json::object> body_for(Request& request, const std::string& body_text) {
+Answered<json::object> body_for(const Request& request, const std::string& body_text) {
   json::object tree = TRY(read_body(request, body_text));
   json::object& metadata = metadata_of(tree);
   const std::string ns = text_at(metadata, "namespace");
@@ -223,7 +226,7 @@ std::string name_end(const WriteTools& tools) {
   return out.substr(0, 5);
 }
 
-Answered<Draft> new_draft(const Request& request, const WriteTools& tools, json::object tree, Managers managers) {
+Answered<Draft> new_draft(Request& request, const WriteTools& tools, json::object tree, std::string_view text, Managers managers) {
   Draft draft{std::move(tree), nullptr, {}};
   json::object& metadata = metadata_of(draft.tree);
   if (text_at(metadata, "name").empty() && !text_at(metadata, "generateName").empty())
@@ -239,7 +242,8 @@ Answered<Draft> new_draft(const Request& request, const WriteTools& tools, json:
   if (request.kind->serves(kStatus))
     draft.tree.erase(kStatus);
   const KindRules& rules = rules_of(request.kind->type);
-  fill_defaults(request, draft.tree);
+  if (auto refused = settle_object(request, draft.tree, text))
+    return std::move(*refused);
   rules.prepare_create(draft.tree);
   FieldErrors errors;
   validate_object(request, draft.tree, nullptr, errors);
@@ -255,7 +259,7 @@ void try_create(const Asked& request, const WriteTools& tools, int tries) {
   auto tree = body_for(*request, request->http().body);
   if (!tree.ok())
     return answer_status(*request, tree.error());
-  auto draft = new_draft(*request, tools, std::move(*tree), Managers::kTracked);
+  auto draft = new_draft(*request, tools, std::move(*tree), request->http().body, Managers::kTracked);
   if (!draft.ok())
     return answer_status(*request, draft.error());
   const std::string name = text_at(metadata_of(draft->tree), "name");
@@ -293,7 +297,8 @@ void carry_over(json::object& tree, const json::object& old) {
   }
 }
 
-Answered<Draft> draft_of_update(const Request& request, const Ref<Object>& before, json::object tree,
+// text: what was sent, where that is JSON.
+Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, json::object tree, std::string_view text,
                                 Managers managers = Managers::kTracked) {
   Draft draft{std::move(tree), before, shown_tree(request, *before)};
   json::object& metadata = metadata_of(draft.tree);
@@ -309,7 +314,7 @@ Answered<Draft> draft_of_update(const Request& request, const Ref<Object>& befor
   carry_over(draft.tree, draft.old);
   const std::string& sub = request.target.subresource;
   const json::value* old_status = draft.old.if_contains(kStatus);
-  if (sub == kStatus) {
+  if (is_status(sub)) {
     json::object whole = draft.old;
     whole["metadata"] = draft.tree["metadata"];
     if (const json::value* status = draft.tree.if_contains(kStatus))
@@ -324,7 +329,8 @@ Answered<Draft> draft_of_update(const Request& request, const Ref<Object>& befor
       draft.tree.erase(kStatus);
   }
   const KindRules& rules = rules_of(request.kind->type);
-  fill_defaults(request, draft.tree);
+  if (auto refused = settle_object(request, draft.tree, text))
+    return std::move(*refused);
   rules.prepare_update(draft.tree, draft.old, sub);
   FieldErrors errors;
   validate_object(request, draft.tree, &draft.old, errors);
@@ -350,7 +356,7 @@ void try_update(const Asked& request, const WriteTools& tools, const json::objec
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
-  auto draft = draft_of_update(*request, before, tree);
+  auto draft = draft_of_update(*request, before, tree, request->http().body);
   if (!draft.ok())
     return answer_status(*request, draft.error());
   const bool may_try = tries > 0 && !names_version(tree);
@@ -418,12 +424,12 @@ void try_apply(const Asked& request, const WriteTools& tools, int tries) {
   json::object tree = std::move(applied->as_object());
   const Again again = tries > 0 ? Again([request, tools, tries] { try_apply(request, tools, tries - 1); }) : Again();
   if (before) {
-    auto draft = draft_of_update(*request, before, std::move(tree), Managers::kKnown);
+    auto draft = draft_of_update(*request, before, std::move(tree), {}, Managers::kKnown);
     if (!draft.ok())
       return answer_status(*request, draft.error());
     return put(request, tools, std::move(*draft), {}, again);
   }
-  auto draft = new_draft(*request, tools, std::move(tree), Managers::kKnown);
+  auto draft = new_draft(*request, tools, std::move(tree), {}, Managers::kKnown);
   if (!draft.ok())
     return answer_status(*request, draft.error());
   auto reading = room_in_namespace(*request, request->target.name);
@@ -446,7 +452,7 @@ void try_patch(const Asked& request, const WriteTools& tools, int tries) {
   // A version that the patch itself names is a condition; the one that was there is none.
   const bool conditional = names_version(*tree) && !same_json(tree->at("metadata").as_object().at("resourceVersion"),
                                                               old.at("metadata").as_object().at("resourceVersion"));
-  auto draft = draft_of_update(*request, before, std::move(*tree));
+  auto draft = draft_of_update(*request, before, std::move(*tree), request->http().body);
   if (!draft.ok())
     return answer_status(*request, draft.error());
   put(request, tools, std::move(*draft), {},
