@@ -222,6 +222,7 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
                 std::shared_ptr<const JwtSigner> signer, const std::shared_ptr<std::uint16_t>& port) {
   kube::KubePowers powers;
   powers.random_hex = random_hex;
+  powers.sha256_hex = [](std::string_view bytes) { return sha256_hex(bytes); };
   powers.ca_pem = ca.certificate_pem();
   powers.address = [port, address = options.address] {
     return format("https://{}:{}", address == "0.0.0.0" ? "127.0.0.1" : address, *port);

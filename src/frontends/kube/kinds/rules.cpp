@@ -14,6 +14,8 @@ const KindRules& rules_of(std::string_view type) {
     return data_rules();
   if (type == "persistentvolumeclaims" || type == "persistentvolumes")
     return volume_rules();
+  if (type == "customresourcedefinitions.apiextensions.k8s.io")
+    return definition_rules();
   return plain;
 }
 

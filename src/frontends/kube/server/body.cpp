@@ -116,9 +116,10 @@ void validate_object(const Request& request, const json::object& tree, const jso
   else if (const json::value* was = old->if_contains("metadata"); was && was->is_object())
     found = validate_metadata_update(metadata, was->get_object());
   out.insert(out.end(), found.begin(), found.end());
-  if (!request.kind->schema || request.kind->custom)
+  if (!request.kind->schema)
     return;
-  found = validate_fields(tree, *request.kind->schema);
+  found = request.kind->custom ? validate_custom(json::value(tree), *request.kind->schema, request.kind->custom->patterns)
+                               : validate_fields(tree, *request.kind->schema);
   out.insert(out.end(), found.begin(), found.end());
 }
 

@@ -5,17 +5,29 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
+#include "frontends/kube/machinery/custom_validation.h"
 #include "frontends/kube/machinery/resource.h"
+#include "frontends/kube/machinery/table.h"
 
 namespace lockstep::kube {
+
+// What a custom resource's version has besides what every resource has.
+struct CustomParts {
+  SchemaSet schemas;  // what the kind's schema is made of
+  Patterns patterns;
+  CustomColumns columns;
+  json::object scale;   // the paths of its scale; empty: it has none
+  json::value version;  // as the definition has it
+};
 
 // A resource as it is served: how its objects are stored, and by which fields they are found.
 struct Kind : Resource {
   std::string type;                     // of its records: the plural, and the group of those outside the core
-  bool custom = false;                  // of a definition, not of tables
   std::vector<std::string> selectable;  // fields of field selectors, besides metadata.name and metadata.namespace
+  std::shared_ptr<const CustomParts> custom;  // null: it is built in
 
   std::string api_version() const { return group_version_text(group, version); }
   bool serves(std::string_view name) const { return subresource(name) != nullptr; }
@@ -26,16 +38,22 @@ std::vector<Kind> built_in_kinds();
 
 class Kinds {
  public:
+  using Ref = std::shared_ptr<const Kind>;
+
   // Null: nothing of that name is served.
-  const Kind* find(std::string_view group, std::string_view version, std::string_view plural) const;
-  const Kind* of_kind(std::string_view api_version, std::string_view kind) const;
-  // In the order of discovery.
-  const std::vector<std::shared_ptr<const Kind>>& all() const { return all_; }
+  Ref find(std::string_view group, std::string_view version, std::string_view plural) const;
+  // In the order of discovery: the core, then group by group, a group's versions as version_before() says.
+  const std::vector<Ref>& all() const { return all_; }
   void put(Kind kind);
-  void remove(std::string_view group, std::string_view version, std::string_view plural);
+  void remove_type(std::string_view type);  // in all its versions
 
  private:
-  std::vector<std::shared_ptr<const Kind>> all_;
+  std::map<std::tuple<std::string, std::string, std::string>, Ref> by_name_;
+  std::vector<Ref> all_;
 };
+
+// Whether the first of two versions comes before the other in discovery: v2, v1, v2beta1, v1beta2, v1alpha1, others by
+// name. Source: "Versions in CustomResourceDefinitions", version priority.
+bool version_before(std::string_view a, std::string_view b);
 
 }  // namespace lockstep::kube

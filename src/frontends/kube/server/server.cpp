@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/server/authenticate.h"
+#include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/discovery.h"
 #include "frontends/kube/server/kinds.h"
 #include "frontends/kube/server/read.h"
@@ -27,6 +28,7 @@ struct KubeServer::Inner {
   std::shared_ptr<ObjectHistory> history = std::make_shared<ObjectHistory>();
   std::shared_ptr<RoleBook> roles = std::make_shared<RoleBook>();
   std::shared_ptr<ServiceAddresses> services = std::make_shared<ServiceAddresses>();
+  std::shared_ptr<CustomKinds> custom_kinds;
 
   void handle(const std::shared_ptr<FrontVisit>& visit) {
     auto user = authenticate(*visit, *roles, powers.tokens);
@@ -39,8 +41,7 @@ struct KubeServer::Inner {
     request->visit = visit;
     request->target = *target;
     request->user = std::move(*user);
-    if (const Kind* kind = kinds.find(target->group, target->version, target->resource))
-      request->kind = std::make_shared<Kind>(*kind);
+    request->kind = kinds.find(target->group, target->version, target->resource);
     if (const Status refused = may(*request); refused.code != 200)
       return answer_status(*visit, refused);
     if (!request->kind || (!target->subresource.empty() && !request->kind->serves(target->subresource)))
@@ -140,6 +141,7 @@ KubeServer::KubeServer(KubePowers powers, std::string cluster_name) : inner_(std
   inner_->powers = std::move(powers);
   inner_->cluster_name = std::move(cluster_name);
   for (Kind& kind : built_in_kinds()) inner_->kinds.put(std::move(kind));
+  inner_->custom_kinds = std::make_shared<CustomKinds>(inner_->kinds, inner_->powers.sha256_hex);
 }
 
 KubeServer::~KubeServer() = default;
@@ -165,6 +167,6 @@ std::vector<FrontRoute> KubeServer::routes() const {
   return out;
 }
 
-std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const { return {inner_->history, inner_->roles, inner_->services}; }
+std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const { return {inner_->history, inner_->roles, inner_->services, inner_->custom_kinds}; }
 
 }  // namespace lockstep::kube

@@ -12,6 +12,7 @@
 #include "frontends/kube/machinery/merge_patch.h"
 #include "frontends/kube/machinery/strategic_patch.h"
 #include "frontends/kube/server/body.h"
+#include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/quota_admission.h"
 #include "frontends/kube/server/selection.h"
 #include "frontends/kube/server/shown.h"
@@ -201,10 +202,21 @@ Answered<json::object> body_for(const Request& request, const std::string& body_
   return tree;
 }
 
-Answered<Reading> room_in_namespace(const Request& request, std::string_view name) {
-  if (!request.kind->namespaced)
-    return Reading{};
+// What a new object rests on: that its namespace is not being deleted, nor its kind's definition.
+Answered<Reading> room_for(const Request& request, std::string_view name) {
+  Reading out;
   const auto read = request.visit->read();
+  if (request.kind->custom) {
+    const ObjectKey key{std::string(kDefinitions), "", request.kind->type};
+    const auto definition = read->tables.objects.find(key);
+    if (definition == read->tables.objects.end())
+      return Status::no_such_path();
+    if (definition->second->meta.extra && definition->second->meta.extra->deleting)
+      return Status::method_not_allowed(request.resource(), "create");
+    out.records.push_back({key, definition->second->meta.seq});
+  }
+  if (!request.kind->namespaced)
+    return out;
   const ObjectKey key{std::string(kNamespaces), "", request.target.ns};
   const auto ns = read->tables.objects.find(key);
   if (ns == read->tables.objects.end())
@@ -216,7 +228,8 @@ Answered<Reading> room_in_namespace(const Request& request, std::string_view nam
     status.causes.push_back({"NamespaceTerminating", format("namespace {} is being terminated", request.target.ns), "metadata.namespace"});
     return status;
   }
-  return Reading{.records = {{key, ns->second->meta.seq}}};
+  out.records.push_back({key, ns->second->meta.seq});
+  return out;
 }
 
 std::string name_end(const WriteTools& tools) {
@@ -263,7 +276,7 @@ void try_create(const Asked& request, const WriteTools& tools, int tries) {
   if (!draft.ok())
     return answer_status(*request, draft.error());
   const std::string name = text_at(metadata_of(draft->tree), "name");
-  auto reading = room_in_namespace(*request, name);
+  auto reading = room_for(*request, name);
   if (!reading.ok())
     return answer_status(*request, reading.error());
   const ObjectKey key{request->kind->type, request->kind->namespaced ? request->target.ns : "", name};
@@ -432,7 +445,7 @@ void try_apply(const Asked& request, const WriteTools& tools, int tries) {
   auto draft = new_draft(*request, tools, std::move(tree), {}, Managers::kKnown);
   if (!draft.ok())
     return answer_status(*request, draft.error());
-  auto reading = room_in_namespace(*request, request->target.name);
+  auto reading = room_for(*request, request->target.name);
   if (!reading.ok())
     return answer_status(*request, reading.error());
   reading->records.push_back({key_of(*request), 0});
