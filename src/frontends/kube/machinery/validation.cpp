@@ -33,8 +33,11 @@ class FieldValidator {
   }
 
  private:
-  // Zero is a number like any other; an empty text or list is none.
+  // Zero is a number like any other; an empty text or list is none. Protobuf does not tell an empty list from none, and
+  // most required ones may be empty: containers may not.
   static bool must_be_there(const Field& field, const json::value* present) {
+    if (field.schema->type == Schema::Type::kList && field.name != "containers")
+      return false;
     if (!present || present->is_null())
       return field.schema->type != Schema::Type::kInteger && field.schema->type != Schema::Type::kBoolean;
     if (present->is_string())

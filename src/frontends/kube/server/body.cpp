@@ -31,12 +31,22 @@ bool is_yaml(const Request& request) {
   return type.starts_with("application/yaml") || type.starts_with("application/apply-patch");
 }
 
+// "line 9: foo is there twice", in the words of the real server's reader.
+std::string yaml_words(const std::string& message) {
+  constexpr std::string_view kTwice = " is there twice";
+  const auto colon = message.find(": ");
+  if (!message.ends_with(kTwice) || colon == message.npos)
+    return "error converting YAML to JSON: " + message;
+  return format("error converting YAML to JSON: yaml: unmarshal errors:\n  {}: key \"{}\" already set in map", message.substr(0, colon),
+                message.substr(colon + 2, message.size() - colon - 2 - kTwice.size()));
+}
+
 Answered<json::value> parsed_yaml(const std::string& text) {
   if (trim(text).starts_with('{'))  // what kubectl sends
     return parsed(text);
   const auto made = json_of_yaml(text);
   if (!made.ok())
-    return Status::bad_request("the body is no YAML: " + made.error().message);
+    return Status::bad_request(yaml_words(made.error().message));
   return parsed(made->json);
 }
 
@@ -47,8 +57,10 @@ bool is_protobuf(const Request& request) {
 }  // namespace
 
 Answered<json::object> read_body(const Request& request, const std::string& body) {
+  std::string api_version;
+  const ShownAs sent = sent_kind(request, api_version);
   if (is_protobuf(request)) {
-    auto tree = decode_protobuf(body, request.api_version, request.kind->kind);
+    auto tree = decode_protobuf(body, sent.api_version, sent.kind);
     if (!tree.ok())
       return Status::bad_request("the body is no protobuf of ours: " + tree.error().message);
     return std::move(*tree);
@@ -58,8 +70,8 @@ Answered<json::object> read_body(const Request& request, const std::string& body
     return Status::bad_request("the body is no object");
   json::object& tree = value.get_object();
   const std::string_view version = text_of(tree["apiVersion"]), kind = text_of(tree["kind"]);
-  if ((!version.empty() && version != request.api_version) || (!kind.empty() && kind != request.kind->kind))
-    return Status::bad_request(format("the object is of {} {}, and {} {} belongs here", version, kind, request.api_version, request.kind->kind));
+  if ((!version.empty() && version != sent.api_version) || (!kind.empty() && kind != sent.kind))
+    return Status::bad_request(format("the object is of {} {}, and {} {} belongs here", version, kind, sent.api_version, sent.kind));
   return std::move(tree);
 }
 

@@ -51,6 +51,17 @@ std::string bytes_of_hex(std::string_view hex) {
   return out;
 }
 
+constexpr int kSchemaDepthMax = 64;
+
+bool has_defaults(const Schema& schema, int depth) {
+  if (depth == 0)
+    return false;
+  for (const Field& field : schema.fields)
+    if (field.name != "metadata" && (field.standard || has_defaults(*field.schema, depth - 1)))
+      return true;
+  return schema.element && has_defaults(*schema.element, depth - 1);
+}
+
 Subresource status_of_kind(const Kind& kind) {
   return {"status", kind.group, kind.version, kind.kind, {"get", "patch", "update"}, kind.schema};
 }
@@ -109,7 +120,10 @@ void CustomKinds::take(const Object& definition, bool there) {
       named.name = kind.group + "." + kind.version + "." + kind.kind;
       kind.schema = &named;
     }
+    if (!kind.schema)
+      kind.schema = &parts->schemas.make();
     add_patterns(*kind.schema, parts->patterns);
+    parts->has_defaults = has_defaults(*kind.schema, kSchemaDepthMax);
     if (auto columns = read_custom_columns(version); columns.ok())
       parts->columns = std::move(*columns);
     const json::value& subresources = part(version, "subresources");

@@ -4,100 +4,124 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/machinery/discovery.h"
+#include "frontends/kube/machinery/openapi.h"
+#include "frontends/kube/server/target.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-HttpResponse json_answer(const json::object& body) { return {200, "application/json", json::serialize(body), {}}; }
+constexpr std::string_view kPlainV2 = "/openapi/v2", kProtobufV2 = "/openapi/v2 protobuf", kIndexV3 = "/openapi/v3";
 
-json::array texts(const std::vector<std::string>& words) {
-  json::array out;
-  for (const std::string& word : words) out.emplace_back(word);
+std::vector<const Resource*> resources_of(const Kinds& kinds) {
+  std::vector<const Resource*> out;
+  for (const Kinds::Ref& kind : kinds.all()) out.push_back(kind.get());
   return out;
 }
 
-json::object group_of(const Kinds& kinds, const std::string& group) {
-  json::array versions;
-  std::vector<std::string> seen;
-  for (const auto& kind : kinds.all())
-    if (kind->group == group && std::ranges::find(seen, kind->version) == seen.end()) {
-      seen.push_back(kind->version);
-      versions.push_back({{"groupVersion", kind->api_version()}, {"version", kind->version}});
-    }
-  if (versions.empty())
-    return {};
-  json::value preferred = versions.front();
-  return {{"name", group}, {"versions", std::move(versions)}, {"preferredVersion", std::move(preferred)}};
+HttpResponse json_answer(const json::object& body, std::string type = "application/json") {
+  return {200, std::move(type), json::serialize(body), {}};
 }
 
-json::object resources_of(const Kinds& kinds, const std::string& group, const std::string& version) {
-  json::array resources;
-  for (const auto& kind : kinds.all()) {
-    if (kind->group != group || kind->version != version)
-      continue;
-    json::object one{{"name", kind->plural}, {"singularName", kind->singular}, {"namespaced", kind->namespaced}, {"kind", kind->kind},
-                     {"verbs", texts(kind->verbs)}};
-    if (!kind->short_names.empty())
-      one["shortNames"] = texts(kind->short_names);
-    if (!kind->categories.empty())
-      one["categories"] = texts(kind->categories);
-    if (!kind->storage_hash.empty())
-      one["storageVersionHash"] = kind->storage_hash;
-    resources.push_back(std::move(one));
-    for (const Subresource& sub : kind->subresources) {
-      json::object part{{"name", kind->plural + "/" + sub.name}, {"singularName", ""}, {"namespaced", kind->namespaced}, {"kind", sub.kind},
-                        {"verbs", texts(sub.verbs)}};
-      if (sub.group != kind->group || sub.version != kind->version) {
-        part["group"] = sub.group;
-        part["version"] = sub.version;
-      }
-      resources.push_back(std::move(part));
+// The version of aggregated discovery that is asked for first; "" = the plain form is.
+std::string aggregated_version(const HttpRequest& http) {
+  for (const std::string& range : split(header_of(http, "accept"), ',')) {
+    std::string version;
+    bool ours = false, list = false;
+    const std::vector<std::string> parts = split(range, ';');
+    for (const std::string& part : parts) {
+      const std::string_view word = trim(part);
+      ours |= word == "g=apidiscovery.k8s.io";
+      list |= word == "as=APIGroupDiscoveryList";
+      if (word.starts_with("v="))
+        version = word.substr(2);
     }
+    const std::string_view type = parts.empty() ? std::string_view() : trim(parts.front());
+    if (type == "application/json" && ours && list && (version == "v2" || version == "v2beta1"))
+      return version;
+    if ((type == "application/json" || type == "*/*") && parts.size() == 1)
+      return {};
   }
-  if (resources.empty())
-    return {};
-  return {{"kind", "APIResourceList"},
-          {"apiVersion", "v1"},
-          {"groupVersion", group.empty() ? version : group + "/" + version},
-          {"resources", std::move(resources)}};
+  return {};
 }
 
 }  // namespace
 
-std::optional<HttpResponse> discovery_of(const HttpRequest& http, const Kinds& kinds) {
+std::optional<HttpResponse> Discovery::answer(const HttpRequest& http) {
   std::string path = http.path;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  const std::vector<std::string> parts = split(path, '/');
   if (path == "/version")
-    return json_answer({{"major", "1"}, {"minor", "34"}, {"gitVersion", "v1.34.4"}, {"gitCommit", ""}, {"gitTreeState", "clean"},
-                        {"buildDate", "1970-01-01T00:00:00Z"}, {"goVersion", ""}, {"compiler", ""}, {"platform", "linux/amd64"}});
-  if (path == "/api")
-    return json_answer({{"kind", "APIVersions"}, {"versions", json::array{"v1"}},
-                        {"serverAddressByClientCIDRs", json::array{json::object{{"clientCIDR", "0.0.0.0/0"}, {"serverAddress", ""}}}}});
-  if (path == "/apis") {
-    json::array groups;
-    std::vector<std::string> seen{""};
-    for (const auto& kind : kinds.all())
-      if (std::ranges::find(seen, kind->group) == seen.end()) {
-        seen.push_back(kind->group);
-        groups.push_back(group_of(kinds, kind->group));
-      }
-    return json_answer({{"kind", "APIGroupList"}, {"apiVersion", "v1"}, {"groups", std::move(groups)}});
+    return json_answer({{"major", "1"},
+                        {"minor", "34"},
+                        {"gitVersion", kServerVersion},
+                        {"gitCommit", ""},
+                        {"gitTreeState", "clean"},
+                        {"buildDate", "1970-01-01T00:00:00Z"},
+                        {"goVersion", ""},
+                        {"compiler", ""},
+                        {"platform", "linux/amd64"}});
+  if (path.starts_with("/openapi"))
+    return openapi(http, path);
+  const std::vector<std::string> parts = split(path, '/');
+  const auto resources = resources_of(kinds_);
+  if (path == "/api" || path == "/apis") {
+    const bool core = path == "/api";
+    if (const std::string version = aggregated_version(http); !version.empty())
+      return json_answer(aggregated_discovery(resources, core, version),
+                         format("application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList", version));
+    return json_answer(core ? api_versions("") : api_group_list(resources));
   }
   json::object found;
-  if (parts.size() == 3 && parts[1] == "api") {
-    found = resources_of(kinds, "", parts[2]);
-  } else if (parts.size() == 3 && parts[1] == "apis") {
-    found = group_of(kinds, parts[2]);
-    if (!found.empty()) {
-      found["kind"] = "APIGroup";
-      found["apiVersion"] = "v1";
-    }
-  } else if (parts.size() == 4 && parts[1] == "apis") {
-    found = resources_of(kinds, parts[2], parts[3]);
-  }
+  if (parts.size() == 3 && parts[1] == "api")
+    found = api_resource_list(resources, "", parts[2]);
+  else if (parts.size() == 3 && parts[1] == "apis")
+    found = api_group(resources, parts[2]);
+  else if (parts.size() == 4 && parts[1] == "apis")
+    found = api_resource_list(resources, parts[2], parts[3]);
   return found.empty() ? std::nullopt : std::optional(json_answer(found));
+}
+
+const std::string& Discovery::document(const std::string& path) {
+  if (std::exchange(made_of_, kinds_.changes()) != kinds_.changes())
+    documents_.clear();
+  const auto known = documents_.find(path);
+  if (known != documents_.end())
+    return known->second;
+  const auto resources = resources_of(kinds_);
+  std::string text;
+  if (path == kPlainV2) {
+    text = json::serialize(openapi_v2(resources, kServerVersion));
+  } else if (path == kProtobufV2) {
+    text = openapi_v2_protobuf(openapi_v2(resources, kServerVersion));
+  } else {
+    std::vector<OpenApiPart> all;
+    for (const Resource* resource : resources) {
+      const std::string part = openapi_v3_path(resource->group, resource->version);
+      if (path == std::string(kIndexV3) + "/" + part) {
+        text = json::serialize(openapi_v3(resources, resource->group, resource->version, kServerVersion));
+        break;
+      }
+      if (path == kIndexV3 && std::ranges::find(all, part, &OpenApiPart::path) == all.end())
+        all.push_back({part, document_hash(document(std::string(kIndexV3) + "/" + part))});
+    }
+    if (path == kIndexV3)
+      text = json::serialize(openapi_v3_index(all));
+    else if (text.empty())
+      return documents_[""];
+  }
+  return documents_[path] = std::move(text);
+}
+
+std::optional<HttpResponse> Discovery::openapi(const HttpRequest& http, const std::string& path) {
+  const bool protobuf = path == kPlainV2 && header_of(http, "accept").find("protobuf") != std::string::npos;
+  const std::string& text = document(protobuf ? std::string(kProtobufV2) : path);
+  if (text.empty())
+    return std::nullopt;
+  const std::string tag = "\"" + document_hash(text) + "\"";
+  if (header_of(http, "if-none-match") == tag)
+    return HttpResponse{304, "", "", {{"Etag", tag}}};
+  return HttpResponse{200, protobuf ? std::string(kOpenApiProtobufType) : "application/json", text, {{"Etag", tag}}};
 }
 
 }  // namespace lockstep::kube

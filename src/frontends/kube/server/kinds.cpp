@@ -83,6 +83,7 @@ Kinds::Ref Kinds::find(std::string_view group, std::string_view version, std::st
 }
 
 void Kinds::put(Kind kind) {
+  ++changes_;
   const auto made = std::make_shared<const Kind>(std::move(kind));
   by_name_[{made->group, made->version, made->plural}] = made;
   if (!made->custom) {  // they come in order
@@ -98,7 +99,7 @@ void Kinds::put(Kind kind) {
 }
 
 void Kinds::remove_type(std::string_view type) {
-  std::erase_if(all_, [&](const Ref& kind) { return kind->type == type; });
+  changes_ += std::erase_if(all_, [&](const Ref& kind) { return kind->type == type; });
   std::erase_if(by_name_, [&](const auto& one) { return one.second->type == type; });
 }
 

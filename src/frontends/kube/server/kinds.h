@@ -19,6 +19,7 @@ struct CustomParts {
   SchemaSet schemas;  // what the kind's schema is made of
   Patterns patterns;
   CustomColumns columns;
+  bool has_defaults = false;  // its schema has: objects that were stored before get them when they are read
   json::object scale;   // the paths of its scale; empty: it has none
   json::value version;  // as the definition has it
 };
@@ -46,10 +47,12 @@ class Kinds {
   const std::vector<Ref>& all() const { return all_; }
   void put(Kind kind);
   void remove_type(std::string_view type);  // in all its versions
+  std::uint64_t changes() const { return changes_; }
 
  private:
   std::map<std::tuple<std::string, std::string, std::string>, Ref> by_name_;
   std::vector<Ref> all_;
+  std::uint64_t changes_ = 1;
 };
 
 // Whether the first of two versions comes before the other in discovery: v2, v1, v2beta1, v1beta2, v1alpha1, others by

@@ -29,6 +29,19 @@ std::string warning_header(const std::string& text) {
 
 }  // namespace
 
+bool is_scale(const Request& request) { return request.target.subresource == "scale"; }
+
+ScalePaths scale_paths(const Request& request) { return request.kind->custom ? scale_paths(request.kind->custom->scale) : ScalePaths{}; }
+
+ShownAs sent_kind(const Request& request, std::string& api_version) {
+  api_version = request.api_version;
+  const Subresource* sub = request.kind->subresource(request.target.subresource);
+  if (!sub || sub->kind.empty())
+    return {api_version, request.kind->kind};
+  api_version = group_version_text(sub->group, sub->version);
+  return {api_version, sub->kind};
+}
+
 // "application/json;as=Table;v=v1;g=meta.k8s.io,application/json": the first that we have.
 Answered<Accepted> accepted_by(const HttpRequest& http) {
   const std::string header = header_of(http, "accept");

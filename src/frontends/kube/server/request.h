@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/kube/kinds/scale.h"
 #include "frontends/kube/machinery/status.h"
 #include "frontends/kube/server/kinds.h"
 #include "frontends/kube/server/target.h"
@@ -36,6 +37,11 @@ struct Request {
   std::string api_version;  // of the version that the path names
 };
 using Asked = std::shared_ptr<Request>;
+
+// What is sent and answered at the request's path: of a subresource perhaps another kind.
+ShownAs sent_kind(const Request& request, std::string& api_version);
+bool is_scale(const Request& request);
+ScalePaths scale_paths(const Request& request);
 
 Answered<Accepted> accepted_by(const HttpRequest& http);
 

@@ -14,6 +14,7 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::string_view kNodes = "nodes";
+constexpr std::string_view kSource = "source";  // of events
 
 // What a field is that the object does not have: truths and counts are written out.
 std::string absent(std::string_view path) {
@@ -55,8 +56,6 @@ Answered<Selection> selection_of(const Request& request) {
     if (std::ranges::find(request.kind->selectable, term.field) == request.kind->selectable.end())
       return Status::bad_request(format("field label not supported: {}", term.field));
     term.field = stored_path(request.kind->type, request.api_version, term.field);
-    if (request.kind->type == "events" && term.field == "source")
-      term.field = "source.component";
   }
   Selection selection;
   selection.all = labels->everything() && fields->terms.empty() && request.target.name.empty();
@@ -91,7 +90,9 @@ Answered<Selection> selection_of(const Request& request) {
         return object.meta.name;
       if (field == "metadata.namespace")
         return object.meta.ns.get();
-      held = field_of(body, field);
+      held = field_of(body, field == kSource ? "source.component" : field);
+      if (field == kSource && held.empty())  // of those that newer clients wrote
+        held = field_of(body, "reportingComponent");
       return held;
     });
   };

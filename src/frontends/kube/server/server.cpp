@@ -25,6 +25,7 @@ struct KubeServer::Inner {
   KubePowers powers;
   std::string cluster_name;
   Kinds kinds;
+  Discovery discovery{kinds};
   std::shared_ptr<ObjectHistory> history = std::make_shared<ObjectHistory>();
   std::shared_ptr<RoleBook> roles = std::make_shared<RoleBook>();
   std::shared_ptr<ServiceAddresses> services = std::make_shared<ServiceAddresses>();
@@ -109,7 +110,7 @@ struct KubeServer::Inner {
     if (http.path == "/healthz" || http.path == "/livez" || http.path == "/readyz" || http.path.starts_with("/livez/") ||
         http.path.starts_with("/readyz/") || http.path.starts_with("/healthz/"))
       return visit->answer({200, "text/plain; charset=utf-8", "ok", {}});
-    if (auto found = discovery_of(http, kinds))
+    if (auto found = discovery.answer(http))
       return visit->answer(std::move(*found));
     answer_status(*visit, Status::no_such_path());
   }

@@ -6,6 +6,7 @@
 #include "frontends/kube/kinds/columns.h"
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/kinds/versions.h"
+#include "frontends/kube/machinery/defaulting.h"
 
 namespace lockstep::kube {
 
@@ -52,6 +53,8 @@ json::object shown_tree(const Request& request, const Object& object) {
     if (const Node* node = read->tables.node(object.meta.name))
       show_node(tree, *node, read->wall_offset);
   from_stored(object.type, request.api_version, tree);
+  if (request.kind->custom && request.kind->custom->has_defaults)
+    fill_defaults(tree, *request.kind->schema, wall_of(request));
   return tree;
 }
 
@@ -69,7 +72,10 @@ void append_tree(std::string& out, const Request& request, const Object& object,
 void append_shown(std::string& out, const Request& request, const Object& object, Seq seq) {
   if (request.accepted.form == Accepted::Form::kMetadata)
     out += json::serialize(metadata_of(request, object, seq));
-  else if (object.type == kNodes || is_converted(object.type, request.api_version))
+  else if (is_scale(request))
+    out += json::serialize(scale_of(shown_tree(request, object), scale_paths(request)));
+  else if (object.type == kNodes || is_converted(object.type, request.api_version) ||
+           (request.kind->custom && request.kind->custom->has_defaults))
     append_tree(out, request, object, seq);
   else
     append_text(out, object, request.shown_as(), wall_offset_of(request), seq);

@@ -325,6 +325,8 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
   if (!version.empty() && version != "0" && version != std::to_string(before->meta.seq))
     return Status::object_modified(request.resource(), request.target.name);
   carry_over(draft.tree, draft.old);
+  if (version.empty() && !request.kind->custom)  // those must say which version they replace
+    metadata["resourceVersion"] = std::to_string(before->meta.seq);
   const std::string& sub = request.target.subresource;
   const json::value* old_status = draft.old.if_contains(kStatus);
   if (is_status(sub)) {
@@ -365,11 +367,20 @@ bool names_version(const json::object& tree) {
   return !version.empty() && version != "0";
 }
 
-void try_update(const Asked& request, const WriteTools& tools, const json::object& tree, int tries) {
+// The object with the number that a Scale says, and with its version as a condition where it names one.
+json::object scaled(const Request& request, const Object& before, json::object& scale) {
+  json::object tree = shown_tree(request, before);
+  put_scale(tree, scale, scale_paths(request));
+  const std::string version = text_at(metadata_of(scale), "resourceVersion");
+  metadata_of(tree)["resourceVersion"] = version;
+  return tree;
+}
+
+void try_update(const Asked& request, const WriteTools& tools, json::object tree, int tries) {
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
-  auto draft = draft_of_update(*request, before, tree, request->http().body);
+  auto draft = draft_of_update(*request, before, is_scale(*request) ? scaled(*request, *before, tree) : tree, request->http().body);
   if (!draft.ok())
     return answer_status(*request, draft.error());
   const bool may_try = tries > 0 && !names_version(tree);
@@ -393,13 +404,14 @@ Answered<json::object> patched(const Request& request, json::object tree) {
   const std::string type = header_of(request.http(), "content-type");
   const std::string kind(trim(type.substr(0, type.find(';'))));
   const json::value patch = TRY(read_patch(request));
+  const Schema* schema = is_scale(request) ? request.kind->subresource("scale")->schema : request.kind->schema;
   json::value out;
   if (kind == "application/json-patch+json")
     out = TRY(apply_json_patch(std::move(tree), patch));
   else if (kind == "application/merge-patch+json")
     out = apply_merge_patch(std::move(tree), patch);
-  else if (kind == "application/strategic-merge-patch+json" && request.kind->schema)
-    out = TRY(apply_strategic_patch(std::move(tree), patch, *request.kind->schema));
+  else if (kind == "application/strategic-merge-patch+json" && schema && !request.kind->custom)
+    out = TRY(apply_strategic_patch(std::move(tree), patch, *schema));
   else
     return Status::unsupported_media_type({"application/json-patch+json", "application/merge-patch+json",
                                            "application/strategic-merge-patch+json", "application/apply-patch+yaml"});
@@ -458,13 +470,20 @@ void try_patch(const Asked& request, const WriteTools& tools, int tries) {
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
-  const json::object old = shown_tree(*request, *before);
+  json::object old = shown_tree(*request, *before);
+  if (is_scale(*request))
+    old = scale_of(old, scale_paths(*request));
   auto tree = patched(*request, old);
   if (!tree.ok())
     return answer_status(*request, tree.error());
   // A version that the patch itself names is a condition; the one that was there is none.
   const bool conditional = names_version(*tree) && !same_json(tree->at("metadata").as_object().at("resourceVersion"),
                                                               old.at("metadata").as_object().at("resourceVersion"));
+  if (is_scale(*request)) {
+    if (!conditional)
+      metadata_of(*tree).erase("resourceVersion");
+    *tree = scaled(*request, *before, *tree);
+  }
   auto draft = draft_of_update(*request, before, std::move(*tree), request->http().body);
   if (!draft.ok())
     return answer_status(*request, draft.error());

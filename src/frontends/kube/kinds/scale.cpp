@@ -1,0 +1,81 @@
+#include "frontends/kube/kinds/scale.h"
+
+#include "base/text.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/selectors.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+// ".spec.replicas" of a definition is a plain path of names.
+const json::value* find_at(const json::object& tree, const std::string& path) {
+  const json::object* inside = &tree;
+  const json::value* found = nullptr;
+  for (const std::string& name : split(path.substr(path.starts_with('.') ? 1 : 0), '.')) {
+    found = inside ? inside->if_contains(name) : nullptr;
+    if (!found)
+      return nullptr;
+    inside = found->if_object();
+  }
+  return found;
+}
+
+std::string selector_text(const json::value& value) {
+  if (value.is_string())
+    return std::string(text_of(value));
+  const json::object* selector = value.if_object();
+  if (!selector)
+    return {};
+  if (!selector->contains("matchLabels") && !selector->contains("matchExpressions"))
+    return select_labels(*selector).text();
+  const auto read = read_label_selector(value);
+  return read.ok() ? read->text() : std::string();
+}
+
+json::value number_or_zero(const json::value* value) { return value && is_number(*value) ? *value : json::value(0); }
+
+}  // namespace
+
+ScalePaths scale_paths(const json::object& of_definition) {
+  ScalePaths out;
+  const auto take = [&](const char* name, std::string& into) {
+    const json::value* path = of_definition.if_contains(name);
+    into = path ? std::string(text_of(*path)) : std::string();
+  };
+  take("specReplicasPath", out.wanted);
+  take("statusReplicasPath", out.has);
+  take("labelSelectorPath", out.selector);
+  return out;
+}
+
+json::object scale_of(const json::object& tree, const ScalePaths& paths) {
+  json::object metadata;
+  if (const json::value* own = tree.if_contains("metadata"); own && own->is_object())
+    for (const char* name : {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"})
+      if (const json::value* value = own->get_object().if_contains(name))
+        metadata[name] = *value;
+  json::object status{{"replicas", number_or_zero(find_at(tree, paths.has))}};
+  if (const json::value* selector = paths.selector.empty() ? nullptr : find_at(tree, paths.selector))
+    if (const std::string text = selector_text(*selector); !text.empty())
+      status["selector"] = text;
+  return {{"kind", "Scale"},
+          {"apiVersion", "autoscaling/v1"},
+          {"metadata", std::move(metadata)},
+          {"spec", {{"replicas", number_or_zero(find_at(tree, paths.wanted))}}},
+          {"status", std::move(status)}};
+}
+
+void put_scale(json::object& tree, const json::object& scale, const ScalePaths& paths) {
+  const json::value* wanted = find_at(scale, "spec.replicas");
+  json::object* inside = &tree;
+  const std::vector<std::string> names = split(paths.wanted.substr(paths.wanted.starts_with('.') ? 1 : 0), '.');
+  for (std::size_t i = 0; i + 1 < names.size(); ++i) {
+    json::value& next = (*inside)[names[i]];
+    inside = next.is_object() ? &next.get_object() : &next.emplace_object();
+  }
+  if (!names.empty())
+    (*inside)[names.back()] = number_or_zero(wanted);
+}
+
+}  // namespace lockstep::kube
