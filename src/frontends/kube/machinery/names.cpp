@@ -257,6 +257,8 @@ NameRule name_rule(std::string_view group, std::string_view plural) {
     return NameRule::kDnsLabel;
   if (group.empty() && plural == "services")
     return NameRule::kDns1035;
+  if (group == "networking.k8s.io" && plural == "ipaddresses")
+    return NameRule::kPathSegment;  // the address itself
   return group == "rbac.authorization.k8s.io" ? NameRule::kPathSegment : NameRule::kDnsSubdomain;
 }
 

@@ -36,11 +36,8 @@ void put_merging(const Schema& schema, json::object& out) {
       for (const std::string& key : schema.keys) keys.emplace_back(key);
       out["x-kubernetes-list-map-keys"] = std::move(keys);
     }
-    const bool builtin_atomic = schema.list == ListKind::kAtomic && schema.patch_merge;
-    if (!builtin_atomic)
-      out["x-kubernetes-list-type"] = schema.list == ListKind::kMap   ? "map"
-                                      : schema.list == ListKind::kSet ? "set"
-                                                                      : "atomic";
+    if (schema.list != ListKind::kAtomic)  // which lists are where nothing is said
+      out["x-kubernetes-list-type"] = schema.list == ListKind::kMap ? "map" : "set";
     if (!schema.patch_key.empty())
       out["x-kubernetes-patch-merge-key"] = schema.patch_key;
   } else if (schema.atomic) {

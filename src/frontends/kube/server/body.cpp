@@ -104,7 +104,12 @@ std::optional<Status> settle_object(Request& request, json::object& tree, std::s
   const std::string level = query_of(request.http(), "fieldValidation");
   if (level != "Ignore") {
     const bool is_json = !text.empty() && !is_protobuf(request) && !is_yaml(request);
-    const auto errors = strict_errors(unknown, is_json ? duplicate_fields(text) : std::vector<std::string>());
+    const auto doubled = is_json ? duplicate_fields(text) : std::vector<std::string>();
+    auto errors = strict_errors(request.kind->custom ? unknown : std::vector<std::string>(), doubled);
+    if (!request.kind->custom) {  // the real server tells them the other way round there
+      const auto first = strict_errors(unknown, {});
+      errors.insert(errors.begin(), first.begin(), first.end());
+    }
     if (!errors.empty() && level == "Strict")
       return refused(strict_message(errors));
     request.warnings = errors;  // of the last try alone

@@ -7,8 +7,6 @@
 
 namespace lockstep::kube {
 
-namespace json = boost::json;
-
 namespace {
 
 constexpr std::size_t kPartsMax = 100'000;  // of a role whose rights are compared with its giver's
@@ -37,7 +35,7 @@ bool has(const std::vector<std::string>& words, std::string_view word) {
 
 bool has_or_all(const std::vector<std::string>& words, std::string_view word) { return has(words, "*") || has(words, word); }
 
-std::vector<PolicyRule> rules_of_body(const json::object& body) {
+std::vector<PolicyRule> read_rules(const json::object& body) {
   std::vector<PolicyRule> out;
   if (const json::value* rules = body.if_contains("rules"); rules && rules->is_array())
     for (const json::value& one : rules->get_array())
@@ -96,7 +94,7 @@ std::vector<PolicyRule> taken_apart(const PolicyRule& rule) {
 
 }  // namespace
 
-std::vector<PolicyRule> rules_in(const Object& object) { return rules_of_body(json::parse(object.body).as_object()); }
+std::vector<PolicyRule> rules_in(const json::object& role) { return read_rules(role); }
 
 bool permits(const PolicyRule& rule, const Attempt& attempt) {
   if (!has_or_all(rule.verbs, attempt.verb))
@@ -130,7 +128,7 @@ void RoleBook::take(const Object& object, bool there) {
   }
   const json::object body = json::parse(object.body).as_object();
   if (is_role) {
-    Role role{rules_of_body(body), {}, {}};
+    Role role{read_rules(body), {}, {}};
     if (object.meta.extra)
       role.labels.insert(object.meta.extra->labels.begin(), object.meta.extra->labels.end());
     if (const json::value* rule = body.if_contains("aggregationRule"); rule && rule->is_object())

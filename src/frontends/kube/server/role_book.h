@@ -2,6 +2,7 @@
 // Source: kubernetes.io/docs/reference/access-authn-authz/rbac.
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <functional>
 #include <map>
 #include <optional>
@@ -15,6 +16,8 @@
 #include "routes/front_end.h"
 
 namespace lockstep::kube {
+
+namespace json = boost::json;
 
 struct PolicyRule {
   std::vector<std::string> verbs, groups, resources, names, urls;
@@ -60,7 +63,7 @@ class RoleBook final : public FrontReader {
 };
 
 // Reads the rules of a Role or ClusterRole.
-std::vector<PolicyRule> rules_in(const Object& object);
+std::vector<PolicyRule> rules_in(const json::object& role);
 bool permits(const PolicyRule& rule, const Attempt& attempt);
 
 }  // namespace lockstep::kube

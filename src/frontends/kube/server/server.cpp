@@ -70,7 +70,7 @@ struct KubeServer::Inner {
     return refused(request.user, attempt);
   }
 
-  WriteTools tools() const { return {powers.random_hex, services}; }
+  WriteTools tools() const { return {powers.random_hex, services, roles}; }
 
   void dispatch(const Asked& request) {
     const std::string& verb = request->target.verb;

@@ -13,6 +13,7 @@
 #include "frontends/kube/machinery/strategic_patch.h"
 #include "frontends/kube/server/body.h"
 #include "frontends/kube/server/custom_kinds.h"
+#include "frontends/kube/server/escalation.h"
 #include "frontends/kube/server/quota_admission.h"
 #include "frontends/kube/server/selection.h"
 #include "frontends/kube/server/shown.h"
@@ -21,6 +22,7 @@ namespace lockstep::kube {
 
 namespace {
 
+constexpr std::size_t kObjectBytesMax = 1'500'000;  // as a server on etcd has it
 constexpr int kTries = 8;  // of a change that asks for no version, when another one came first
 constexpr std::string_view kNamespaces = "namespaces", kServices = "services";
 constexpr std::string_view kStatus = "status";
@@ -139,6 +141,8 @@ bool stored_alike(const Object& a, const Object& b) {
 
 // Commits and answers. again: another try after a conflict that is not the client's; empty: there is none.
 void put(const Asked& request, const WriteTools& tools, Draft draft, Reading read, Again again) {
+  if (auto refused = check_escalation(*request, draft.tree, *tools.roles))
+    return answer_status(*request, *refused);
   std::vector<CommandBody> more;
   if (request->kind->type == kServices) {
     auto given = give_addresses(*request, draft.tree, draft.before ? &draft.old : nullptr, *tools.services,
@@ -157,6 +161,8 @@ void put(const Asked& request, const WriteTools& tools, Draft draft, Reading rea
   const Ref<Object> before = draft.before;
   if (before)
     object.shows = before->shows;
+  if (object.body.size() > kObjectBytesMax)
+    return answer_status(*request, Status::too_large(kObjectBytesMax));
   if (before && (stored_alike(object, *before) || only_times_differ(json::value(draft.old), json::value(draft.tree))))
     return answer_object(*request, *before, 200);
   if (request->dry_run) {

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "frontends/kube/server/request.h"
+#include "frontends/kube/server/role_book.h"
 #include "frontends/kube/server/service_addresses.h"
 
 namespace lockstep::kube {
@@ -11,6 +12,7 @@ namespace lockstep::kube {
 struct WriteTools {
   std::function<std::string(std::size_t)> random_hex;
   std::shared_ptr<const ServiceAddresses> services;
+  std::shared_ptr<const RoleBook> roles;
 };
 
 void create_object(const Asked& request, const WriteTools& tools);

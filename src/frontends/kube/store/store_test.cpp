@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "frontends/kube/store/object_history.h"
+#include "frontends/kube/store/stored_object.h"
+#include "model/records.h"
+
+namespace lockstep::kube {
+namespace {
+
+constexpr std::string_view kType = "configmaps";
+
+// Tables and a history that see the same changes.
+struct Told {
+  Tables tables;
+  ObjectHistory history;
+  Seq seq = 10;
+
+  Told() {
+    tables.seq = seq;
+    history.begin(tables);
+  }
+  explicit Told(ObjectHistory::Most most) : history(most) {
+    tables.seq = seq;
+    history.begin(tables);
+  }
+
+  Ref<Object> put(const std::string& name, const std::string& ns = "a", const std::string& data = "") {
+    Object object;
+    object.type = kType;
+    object.meta.ns = ns;
+    object.meta.name = name;
+    object.meta.seq = ++seq;
+    object.body = R"({"metadata":{},"data":")" + data + "\"}";
+    const auto made = std::make_shared<const Object>(std::move(object));
+    tell({seq, made, false});
+    return made;
+  }
+  void remove(const std::string& name, const std::string& ns = "a") {
+    tell({++seq, tables.objects.at({std::string(kType), ns, name}), true});
+  }
+  void tell(const Change& change) {
+    history.change(tables, change);
+    tables.apply(change);
+  }
+  std::string page(Seq at, std::size_t most, const ObjectKey* after = nullptr, std::string_view ns = "") const {
+    const auto found = history.page(tables, kType, ns, at, after, most, [](const Object&) { return true; }, true);
+    if (!found)
+      return "too old";
+    std::string out;
+    for (const auto& object : found->objects) out += object->meta.ns.get() + "/" + object->meta.name + "=" + object->body.substr(23) + " ";
+    return out + "left " + std::to_string(found->left);
+  }
+};
+
+TEST(StoredObject, UidsAreTextsAndBack) {
+  for (const std::uint64_t value : {0ull, 1ull, 0x0123456789abcdefull, ~0ull}) EXPECT_EQ(uid_of(uid_text(Uid(value))), Uid(value));
+  EXPECT_EQ(uid_text(Uid(0x0123456789abcdefull)), "456789ab-cdef-4000-8000-0123636b7374");
+  for (const char* other : {"", "x", "456789ab-cdef-4000-8000-0123636b7375", "456789ab-cdef-4000-8000-0123636b737", "g56789ab-cdef-4000-8000-0123636b7374"})
+    EXPECT_EQ(uid_of(other), std::nullopt) << other;
+}
+
+TEST(StoredObject, WhatIsTakenApartIsShownAgain) {
+  json::object tree = json::parse(R"({"kind":"ConfigMap","apiVersion":"v1","data":{"k":"v"},"metadata":{"name":"x","namespace":"n",
+    "labels":{"b":"2","a":"1"},"annotations":{"q\"":"line\n"},"finalizers":["example.com/f"],"generation":3,
+    "ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"00000000-0007-4000-8000-0000636b7374","controller":true}]}})")
+                          .as_object();
+  Object object = object_of(kType, tree);
+  EXPECT_EQ(object.meta.name, "x");
+  EXPECT_EQ(object.meta.ns, "n");
+  ASSERT_TRUE(object.meta.extra);
+  EXPECT_EQ(object.meta.extra->labels, (std::vector<std::pair<std::string, std::string>>{{"a", "1"}, {"b", "2"}}));
+  ASSERT_EQ(object.meta.extra->owners.size(), 1u);
+  EXPECT_EQ(object.meta.extra->owners[0].uid, Uid(7));
+  EXPECT_TRUE(object.body.starts_with(R"({"metadata":{)"));
+  object.meta.uid = Uid(9);
+  object.meta.seq = 12;
+  json::object shown = tree_of(object, {"v1", "ConfigMap"}, {});
+  EXPECT_EQ(shown["metadata"].as_object()["resourceVersion"], "12");
+  EXPECT_EQ(shown["metadata"].as_object()["uid"], json::value(json::string_view(uid_text(Uid(9)))));
+  for (const char* own : {"resourceVersion", "uid"}) shown["metadata"].as_object().erase(own);
+  EXPECT_EQ(shown, tree);
+}
+
+TEST(StoredObject, MetadataStandsFirstWhereverItStood) {
+  EXPECT_EQ(body_text(json::parse(R"({"kind":"K","spec":1,"metadata":{"a":1}})").as_object()), R"({"metadata":{"a":1},"spec":1})");
+  EXPECT_EQ(body_text({}), R"({"metadata":{}})");
+  EXPECT_EQ(body_text(json::parse(R"({"metadata":5})").as_object()), R"({"metadata":{}})");
+}
+
+TEST(ObjectHistory, AListGoesOnWithWhatWasThereWhenItBegan) {
+  Told t;
+  for (const char* name : {"a", "b", "c", "d"}) t.put(name);
+  const Seq then = t.seq;
+  EXPECT_EQ(t.page(then, 2), "a/a=\"} a/b=\"} left 2");
+  t.put("b", "a", "changed");
+  t.put("bb");
+  t.remove("c");
+  t.put("c", "a", "again");
+  t.remove("d");
+  const ObjectKey after{std::string(kType), "a", "b"};
+  EXPECT_EQ(t.page(then, 9, &after), "a/c=\"} a/d=\"} left 0");
+  EXPECT_EQ(t.page(t.seq, 9), "a/a=\"} a/b=changed\"} a/bb=\"} a/c=again\"} left 0");
+  t.put("z", "other");
+  EXPECT_EQ(t.page(t.seq, 9, nullptr, "other"), "other/z=\"} left 0");
+}
+
+TEST(ObjectHistory, WhatIsTooLongAgoIsSaid) {
+  Told t({.changes = 3, .bytes = 1 << 20});
+  for (const char* name : {"a", "b", "c", "d", "e"}) t.put(name);
+  EXPECT_FALSE(t.history.since(kType, 11));
+  ASSERT_TRUE(t.history.since(kType, 12));
+  EXPECT_EQ(t.history.since(kType, 12)->from, 0u);
+  EXPECT_EQ(t.history.since(kType, 14)->from, 2u);
+  EXPECT_EQ(t.page(10, 9), "too old");
+  EXPECT_FALSE(t.history.since("pods", 9));
+  EXPECT_TRUE(t.history.since("pods", 10));
+}
+
+TEST(ObjectHistory, BytesAreBounded) {
+  Told t({.changes = 1000, .bytes = 10'000});
+  for (int i = 0; i < 100; ++i) t.put("a", "a", std::string(1000, 'x'));
+  EXPECT_FALSE(t.history.since(kType, 20));
+  EXPECT_TRUE(t.history.since(kType, t.seq));
+}
+
+}  // namespace
+}  // namespace lockstep::kube
