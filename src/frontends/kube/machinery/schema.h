@@ -73,7 +73,7 @@ struct Schema {
   bool keep_unknown = false;  // x-kubernetes-preserve-unknown-fields
   bool embedded = false;      // x-kubernetes-embedded-resource: has apiVersion, kind and metadata
   json::value rules;          // what else of JSON schema a definition says: minimum, pattern, enum, oneOf,
-                      // x-kubernetes-validations … an object, or null
+                              // x-kubernetes-validations … an object, or null
 
   const Field* field(std::string_view wanted) const;  // null: none of that name
 };
