@@ -260,7 +260,9 @@ void device_request(json::object& object, WallTime) {
     put_if_empty(object, "count", 1);
 }
 
-void device_taint(json::object& object, WallTime now) { put_if_absent(object, "timeAdded", json::value(timestamp_text(now))); }
+void device_taint(json::object& object, WallTime now) {
+  put_if_absent(object, "timeAdded", json::value(timestamp_text(now)));
+}
 
 void custom_definition(json::object& object, WallTime) {
   json::object& status = made_object(object, "status");

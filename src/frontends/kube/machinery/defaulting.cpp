@@ -37,10 +37,21 @@ class Defaulter {
       object[field.name] = *field.standard;
     else if (present || !field.always || field.pointer || !builtin)
       return;
-    else if (field.schema->type == Schema::Type::kObject)
-      object[field.name].emplace_object();
-    else if (field.schema->type == Schema::Type::kQuantity)
-      object[field.name] = "0";
+    else if (json::value nothing = empty_value(*field.schema); !nothing.is_null())
+      object[field.name] = std::move(nothing);
+  }
+
+  // Null: the type has none that is written.
+  static json::value empty_value(const Schema& schema) {
+    switch (schema.type) {
+      case Schema::Type::kObject: return json::object();
+      case Schema::Type::kQuantity: return "0";
+      case Schema::Type::kInteger:
+      case Schema::Type::kIntOrString: return 0;
+      case Schema::Type::kBoolean: return false;
+      case Schema::Type::kString: return schema.format.empty() ? json::value("") : json::value();
+      default: return nullptr;
+    }
   }
 
   void value(json::value& value, const Schema& schema) {
