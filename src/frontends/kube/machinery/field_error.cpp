@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/machinery/quoted.h"
 
 namespace lockstep::kube {
 namespace {
@@ -32,54 +33,7 @@ bool shows_value(FieldError::Type type) {
   return type != kRequired && type != kForbidden && type != kTooLong && type != kInternal;
 }
 
-// The length of the UTF-8 sequence that starts here, 0 if it is none.
-std::size_t sequence_length(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  const std::size_t length = first < 0x80                    ? 1
-                             : first >= 0xc2 && first < 0xe0 ? 2
-                             : first >= 0xe0 && first < 0xf0 ? 3
-                             : first >= 0xf0 && first < 0xf5 ? 4
-                                                             : 0;
-  if (length == 0 || length > text.size())
-    return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80)
-      return 0;
-  return length;
-}
-
 }  // namespace
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  while (!text.empty()) {
-    const std::size_t length = sequence_length(text);
-    const char c = text[0];
-    if (length > 1) {
-      out.append(text.substr(0, length));
-      text.remove_prefix(length);
-      continue;
-    }
-    switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\a': out += "\\a"; break;
-      case '\b': out += "\\b"; break;
-      case '\f': out += "\\f"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      case '\v': out += "\\v"; break;
-      default:
-        if (length == 0 || static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-          out += format("\\x{:02x}", static_cast<unsigned char>(c));
-        else
-          out += c;
-    }
-    text.remove_prefix(1);
-  }
-  return out += '"';
-}
 
 std::string_view reason_word(FieldError::Type type) { return words_of_error(type).reason; }
 

@@ -56,7 +56,4 @@ FieldError field_too_many(std::string path, std::size_t count, std::size_t count
 // All of them as the message of a refusal: the only one's text, or `[first, second]`. Each different text appears once.
 std::string joined_text(const FieldErrors& errors);
 
-// Text as Go's %q writes it: quoted, with backslashes before what must not stand bare.
-std::string quoted(std::string_view text);
-
 }  // namespace lockstep::kube

@@ -27,7 +27,11 @@ struct Field {
   const Schema* schema = nullptr;
   bool required = false;
   std::uint32_t number = 0;             // of protobuf; 0 = it has none
+  std::vector<std::uint32_t> within;    // of protobuf: numbers of the messages it lies in there, outermost first; JSON
+                                        // has it in its parent's place
   std::optional<json::value> standard;  // its default, where it has a constant one
+  bool pointer = false;  // an empty value (0, "", false, {}) is not absence. Of other fields of built-in kinds it is
+  bool always = false;   // built-in kinds: written even when empty ("status": {})
 };
 
 // How a server-side apply and a strategic merge patch treat a list.
