@@ -45,8 +45,7 @@ void add_patterns_of(const json::value& rules, Patterns& patterns) {
       if (entry.key() != "enum" && entry.key() != "x-kubernetes-validations")
         add_patterns_of(entry.value(), patterns);
   } else if (const json::array* list = rules.if_array()) {
-    for (const json::value& each : *list)
-      add_patterns_of(each, patterns);
+    for (const json::value& each : *list) add_patterns_of(each, patterns);
   }
 }
 
@@ -129,7 +128,9 @@ void CustomWalk::walk_object(const json::object& object, const Schema& schema, c
   for (const auto& entry : object) {
     const bool metadata = (path.empty() || schema.embedded) && entry.key() == "metadata";
     const Field* field = schema.type == Schema::Type::kObject ? schema.field(entry.key()) : nullptr;
-    const Schema* below = schema.type == Schema::Type::kMap ? schema.element : field == nullptr ? nullptr : field->schema;
+    const Schema* below = schema.type == Schema::Type::kMap ? schema.element
+                          : field == nullptr                ? nullptr
+                                                            : field->schema;
     if (below != nullptr && !metadata)
       walk(entry.value(), *below, child_path(path, entry.key()));
   }
@@ -240,7 +241,8 @@ void CustomWalk::check_rules(const json::value& value, const json::object& rules
     const json::value* unique = rules.if_contains("uniqueItems");
     if (unique != nullptr && unique->is_bool() && unique->get_bool()) {
       std::unordered_set<std::string> seen;
-      if (!std::ranges::all_of(*list, [&](const json::value& each) { return seen.insert(canonical_text(each)).second; }))
+      if (!std::ranges::all_of(*list,
+                               [&](const json::value& each) { return seen.insert(canonical_text(each)).second; }))
         say(field_invalid(path, json::value(""), format("{} in body shouldn't contain duplicates", path)));
     }
   }
@@ -281,8 +283,9 @@ void CustomWalk::check_alternatives(const json::value& value, const json::object
     refuse("must validate at least one schema (anyOf)");
   if (const json::array* one = list_of("oneOf"); one != nullptr && !one->empty())
     if (const auto fitting = count(*one); fitting != 1)
-      refuse(fitting == 0 ? std::string("must validate one and only one schema (oneOf). Found none valid")
-                          : format("must validate one and only one schema (oneOf). Found {} valid alternatives", fitting));
+      refuse(fitting == 0
+                 ? std::string("must validate one and only one schema (oneOf). Found none valid")
+                 : format("must validate one and only one schema (oneOf). Found {} valid alternatives", fitting));
   if (const json::value* none = rules.if_contains("not"); none != nullptr && none->is_object() && holds(value, *none))
     refuse("must not validate the schema (not)");
 }
@@ -329,9 +332,8 @@ void CustomWalk::check_nested(const json::value& value, const json::object& sche
 }
 
 bool all_of_class(std::string_view text, std::string_view more) {
-  return std::ranges::all_of(text, [&](char c) {
-    return std::isxdigit(static_cast<unsigned char>(c)) != 0 || more.find(c) != more.npos;
-  });
+  return std::ranges::all_of(
+      text, [&](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0 || more.find(c) != more.npos; });
 }
 
 bool ip_text(int family, std::string_view text) {
@@ -352,7 +354,8 @@ bool keeps_uuid(std::string_view text) {
   std::string digits(text);
   std::erase(digits, '-');
   return digits.size() == 32 && all_of_class(digits, "") &&
-         (text.size() == 32 || (text.size() == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-'));
+         (text.size() == 32 ||
+          (text.size() == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-'));
 }
 
 // "1h30m", as Go writes spans of time.

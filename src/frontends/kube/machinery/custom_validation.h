@@ -18,7 +18,7 @@ class RE2;
 namespace lockstep::kube {
 
 inline constexpr std::size_t kCustomErrorsMax = 100;
-inline constexpr std::size_t kPatternMax = 4096;        // bytes of a regular expression
+inline constexpr std::size_t kPatternMax = 4096;         // bytes of a regular expression
 inline constexpr std::int64_t kPatternMemory = 1 << 20;  // bytes that a compiled one may take
 
 // Compiled regular expressions of the syntax of Go and RE2, which match in time linear in the text.
@@ -29,7 +29,7 @@ class Patterns {
   Patterns(Patterns&&) noexcept;
   Patterns& operator=(Patterns&&) noexcept;
 
-  std::string add(const std::string& pattern);  // what is wrong with it; empty: it is kept
+  std::string add(const std::string& pattern);                            // what is wrong with it; empty: it is kept
   bool matches(const std::string& pattern, std::string_view text) const;  // of one that was added; else true
 
  private:
@@ -41,7 +41,8 @@ void add_patterns(const Schema& schema, Patterns& patterns);
 
 // At most kCustomErrorsMax faults; none: the value is valid. `value` is pruned and has its defaults; `path` leads to it
 // ("" for a whole object). metadata is not looked at: it is checked like any object's.
-FieldErrors validate_custom(const json::value& value, const Schema& schema, const Patterns& patterns, std::string_view path = {});
+FieldErrors validate_custom(const json::value& value, const Schema& schema, const Patterns& patterns,
+                            std::string_view path = {});
 
 // Does the text keep to the format? Formats that are not known are kept by every text.
 bool keeps_format(std::string_view format, std::string_view text);

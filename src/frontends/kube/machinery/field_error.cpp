@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/json/serialize.hpp>
 
 #include "base/text.h"
-#include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/field_set.h"
 #include "frontends/kube/machinery/quoted.h"
 
 namespace lockstep::kube {
@@ -45,7 +44,7 @@ std::string FieldError::body() const {
     if (value->is_string())
       out += quoted(value->get_string());
     else
-      out += is_number(*value) ? number_text(*value) : json::serialize(*value);
+      out += canonical_text(*value);  // numbers as the real server prints them
   }
   if (!detail.empty())
     out += ": " + detail;

@@ -67,11 +67,13 @@ bool spells_int_or_string(const json::value& definition) {
 void StructuralWalk::check_type(const json::value& definition, Level level, const std::string& path) {
   const std::string type = type_in(definition);
   const bool embedded = flag(definition, "x-kubernetes-embedded-resource");
-  const bool open = flag(definition, "x-kubernetes-int-or-string") || flag(definition, "x-kubernetes-preserve-unknown-fields");
+  const bool open =
+      flag(definition, "x-kubernetes-int-or-string") || flag(definition, "x-kubernetes-preserve-unknown-fields");
   if (embedded && type.empty())
     say(field_required(under(path, "type"), "must be object if x-kubernetes-embedded-resource is true"));
   else if (embedded && type != "object")
-    say(field_invalid(under(path, "type"), json::value(type), "must be object if x-kubernetes-embedded-resource is true"));
+    say(field_invalid(under(path, "type"), json::value(type),
+                      "must be object if x-kubernetes-embedded-resource is true"));
   else if (type.empty() && !open)
     say(field_required(under(path, "type"), level == Level::kRoot   ? "must not be empty at the root"
                                             : level == Level::kItem ? "must not be empty for specified array items"
@@ -93,11 +95,13 @@ void StructuralWalk::check_extensions(const json::value& definition, const std::
   if (!flag(definition, "x-kubernetes-embedded-resource"))
     return;
   if (present(definition, "additionalProperties"))
-    say(field_forbidden(under(path, "additionalProperties"), "must not be used if x-kubernetes-embedded-resource is set"));
+    say(field_forbidden(under(path, "additionalProperties"),
+                        "must not be used if x-kubernetes-embedded-resource is set"));
   const json::object* properties = member_object(definition, "properties");
   if (!flag(definition, "x-kubernetes-preserve-unknown-fields") && (properties == nullptr || properties->empty()))
-    say(field_required(under(path, "properties"), "must not be empty if x-kubernetes-embedded-resource is true without "
-                                                  "x-kubernetes-preserve-unknown-fields"));
+    say(field_required(under(path, "properties"),
+                       "must not be empty if x-kubernetes-embedded-resource is true without "
+                       "x-kubernetes-preserve-unknown-fields"));
 }
 
 // Keys of a list of objects are required or have a default, so that every element has an identity.
@@ -107,9 +111,11 @@ void StructuralWalk::check_lists(const json::value& definition, const std::strin
   const std::string type = type_in(definition);
   if (said != nullptr) {
     if (type != "array")
-      say(field_invalid(under(path, "type"), json::value(type), "must be array if x-kubernetes-list-type is specified"));
+      say(field_invalid(under(path, "type"), json::value(type),
+                        "must be array if x-kubernetes-list-type is specified"));
     if (kind != "atomic" && kind != "set" && kind != "map")
-      say(field_not_supported(under(path, "x-kubernetes-list-type"), *said, std::vector<std::string>{"atomic", "map", "set"}));
+      say(field_not_supported(under(path, "x-kubernetes-list-type"), *said,
+                              std::vector<std::string>{"atomic", "map", "set"}));
   }
   const json::array* keys = member_array(definition, "x-kubernetes-list-map-keys");
   if (keys != nullptr && !keys->empty() && kind != "map")
@@ -118,7 +124,8 @@ void StructuralWalk::check_lists(const json::value& definition, const std::strin
   if (kind != "map")
     return;
   if (keys == nullptr || keys->empty())
-    return say(field_required(under(path, "x-kubernetes-list-map-keys"), "must not be empty if x-kubernetes-list-type is map"));
+    return say(field_required(under(path, "x-kubernetes-list-map-keys"),
+                              "must not be empty if x-kubernetes-list-type is map"));
   const json::value* items = member(definition, "items");
   const json::object* properties = items == nullptr ? nullptr : member_object(*items, "properties");
   const json::array* required = items == nullptr ? nullptr : member_array(*items, "required");
@@ -133,12 +140,14 @@ void StructuralWalk::check_lists(const json::value& definition, const std::strin
     if (field == nullptr)
       say(field_invalid(here, key, "entries must all be names of item properties"));
     else if (!demanded && member(*field, "default") == nullptr)
-      say(field_required(property(under(path, "items"), name) + ".default",
-                         "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"));
+      say(field_required(
+          property(under(path, "items"), name) + ".default",
+          "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"));
   }
 }
 
-void StructuralWalk::check_metadata(const json::value& metadata, bool is_resource, Level level, const std::string& path) {
+void StructuralWalk::check_metadata(const json::value& metadata, bool is_resource, Level level,
+                                    const std::string& path) {
   if (is_resource && type_in(metadata) != "object")
     say(field_invalid(under(path, "type"), json::value(type_in(metadata)), "must be object"));
   if (level != Level::kRoot || !metadata.is_object())
@@ -148,10 +157,10 @@ void StructuralWalk::check_metadata(const json::value& metadata, bool is_resourc
     if (entry.key() != "type" && entry.key() != "properties")
       more = true;
   if (const json::object* properties = member_object(metadata, "properties"))
-    for (const auto& entry : *properties)
-      more = more || (entry.key() != "name" && entry.key() != "generateName");
+    for (const auto& entry : *properties) more = more || (entry.key() != "name" && entry.key() != "generateName");
   if (more)
-    say(field_forbidden(path, "must not specify anything other than name and generateName, but metadata is implicitly specified"));
+    say(field_forbidden(
+        path, "must not specify anything other than name and generateName, but metadata is implicitly specified"));
 }
 
 void StructuralWalk::check_values(const json::value& definition, bool skip_any_of, const std::string& path) {
@@ -215,7 +224,8 @@ void StructuralWalk::walk(const json::value& definition, Level level, const std:
   const json::object* properties = member_object(definition, "properties");
   const json::value* additional = member(definition, "additionalProperties");
   if (properties != nullptr && present(definition, "additionalProperties"))
-    say(field_forbidden(under(path, "additionalProperties"), "additionalProperties and properties are mutual exclusive"));
+    say(field_forbidden(under(path, "additionalProperties"),
+                        "additionalProperties and properties are mutual exclusive"));
   if (level == Level::kRoot && present(definition, "additionalProperties"))
     say(field_forbidden(under(path, "additionalProperties"), "must not be used at the root"));
   const bool is_resource = level == Level::kRoot || flag(definition, "x-kubernetes-embedded-resource");
@@ -236,7 +246,8 @@ void StructuralWalk::walk(const json::value& definition, Level level, const std:
   else if (type_in(definition) == "array")
     say(field_required(under(path, "items"), "must be specified"));
   if (flag(definition, "uniqueItems"))
-    say(field_forbidden(under(path, "uniqueItems"), "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"));
+    say(field_forbidden(under(path, "uniqueItems"),
+                        "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"));
 }
 
 }  // namespace
