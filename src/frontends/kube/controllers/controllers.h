@@ -24,6 +24,7 @@ std::shared_ptr<const Reconciler> node_controller();
 std::shared_ptr<const Reconciler> service_address_controller();
 std::shared_ptr<const Reconciler> definition_controller();
 std::shared_ptr<const Reconciler> endpoint_controller();
+std::shared_ptr<const Reconciler> disruption_controller();
 
 std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem);
 

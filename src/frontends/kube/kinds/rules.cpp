@@ -16,6 +16,8 @@ const KindRules& rules_of(std::string_view type) {
     return volume_rules();
   if (type == "customresourcedefinitions.apiextensions.k8s.io")
     return definition_rules();
+  if (type == "priorityclasses.scheduling.k8s.io")
+    return priority_class_rules();
   return plain;
 }
 
