@@ -254,6 +254,8 @@ struct TaskResult {
 };
 
 struct AttemptStarted {};
+struct StagedIn {};        // what was staged in is there; the script waits until it is on the other nodes, too
+struct CheckpointSeen {};  // by a file or a line of output that its user has named: the attempt's state has been saved
 struct LaunchFailed {
   std::string why;
   bool node_at_fault = false;  // another node may do better, and this one takes nothing until somebody has looked
@@ -266,6 +268,7 @@ struct ScriptEnded {
 struct MemberStopped {
   bool fenced = false;
   bool refused = false;  // it never ran here: an attempt of that number had been here before
+  std::string trouble = {};  // why not all was staged out; "" = it was
 };                       // nothing of the attempt lives here any more
 struct MemberPaused {
   bool paused = true;        // false: it goes on
@@ -303,7 +306,7 @@ struct TaskEnded {
   WorkUse use = {};
 };
 using ReportBody = std::variant<AttemptStarted, LaunchFailed, ScriptEnded, MemberStopped, StepStarted, StepEnded,
-                                TaskStarted, TaskReady, TaskEnded, MemberPaused, TaskContainers>;
+                                TaskStarted, TaskReady, TaskEnded, MemberPaused, TaskContainers, StagedIn, CheckpointSeen>;
 
 struct AgentReport {  // idempotent: late and doubled ones change nothing
   NodeId node;
