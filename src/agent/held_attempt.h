@@ -44,7 +44,7 @@ struct HeldAttempt {
   StagingPlan staging;
   // None of `works`: of them the controller hears by what follows from them.
   HookRun prolog, stage_in, stage_out, epilog;
-  std::string trouble;                      // why not all was staged out
+  std::string trouble;  // why not all was staged out
   std::map<WorkId, HeldWork> works;
   IntervalSet gone_steps;                                                              // never (again) here
   std::map<std::pair<std::uint16_t, std::uint32_t>, std::uint32_t> gone_incarnations;  // this and older ones

@@ -419,6 +419,7 @@ struct AgentLogic::Inner {
   // It is none that its user runs: of the node's GPUs it needs none.
   void order_staging(const WorkId& key, const HeldAttempt& attempt) {
     ShimStart start = stage_start(key, attempt.uid, attempt.staging);
+    start.fence_after = attempt.fence_after;
     start.memory_mb = attempt.memory_mb;
     start.cores = attempt.cores;
     for (const Device& device : facts.devices) start.gpus.push_back({device.minor, false});

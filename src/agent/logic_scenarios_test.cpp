@@ -134,8 +134,8 @@ class Story {
     begin({}, {});
     return {};
   }
-  // hooks prolog=60s epilog=20s staging=300s: programs that run around every attempt from the next beginning of the agent on, and
-  // how long they may take.
+  // hooks prolog=60s epilog=20s staging=300s: programs that run around every attempt from the next beginning of the
+  // agent on, and how long they may take.
   std::string hooks(ScenarioCommand& c) {
     settings_.hooks = {.prolog = c.has("prolog"), .epilog = c.has("epilog")};
     settings_.hooks.prolog_limit = c.span("prolog", minutes(1));
@@ -253,12 +253,10 @@ class Story {
   std::string shim(ScenarioCommand& c) {
     ShimEvent e;
     e.key = work(c, c.own());
-    const std::pair<const char*, ShimEvent::What> kWhats[] = {{"started", ShimEvent::What::kStarted},
-                                                              {"failed", ShimEvent::What::kFailed},
-                                                              {"ended", ShimEvent::What::kEnded},
-                                                              {"paused", ShimEvent::What::kPaused},
-                                                              {"resumed", ShimEvent::What::kResumed},
-                                                              {"checkpoint", ShimEvent::What::kCheckpoint}};
+    const std::pair<const char*, ShimEvent::What> kWhats[] = {
+        {"started", ShimEvent::What::kStarted}, {"failed", ShimEvent::What::kFailed},
+        {"ended", ShimEvent::What::kEnded},     {"paused", ShimEvent::What::kPaused},
+        {"resumed", ShimEvent::What::kResumed}, {"checkpoint", ShimEvent::What::kCheckpoint}};
     for (const auto& [word, what] : kWhats)
       if (c.has(word))
         e.what = what;

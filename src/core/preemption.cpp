@@ -362,8 +362,7 @@ class Making {
     if (eviction.mode == PreemptMode::kSuspend)
       return;  // it need not get ready for anything
     for (const NodeId node : eviction.nodes)
-      for (const std::int32_t signal : {kSigCont, kSigTerm})
-        txn_.act(node, *told, warning(txn_, *told, signal));
+      for (const std::int32_t signal : {kSigCont, kSigTerm}) txn_.act(node, *told, warning(txn_, *told, signal));
     if (!eviction.nodes.empty())
       return;
     const bool saves = eviction.mode == PreemptMode::kCheckpoint && told->spec->checkpoint_signal != 0;

@@ -57,8 +57,8 @@ struct LaunchAttempt {  // StartAttempt with its details
   std::int64_t scratch_mb = 0;                   // of local disk that it asked for; 0 = no bound
   std::string user_name, user_home, user_shell;  // of process.uid, for a node that does not know it
   bool has_script = false;
-  std::string script;   // its text; the agent writes it to a file and runs it
-  ProcessSpec process;  // of the script; uid, gid, groups of everything on this node
+  std::string script;                           // its text; the agent writes it to a file and runs it
+  ProcessSpec process;                          // of the script; uid, gid, groups of everything on this node
   std::vector<StagedPath> stage_in, stage_out;  // copied as the user, before anything of it and behind all of it
   bool script_waits = false;                    // the script does not start yet: others stage in. StagedIn answers
   std::string checkpoint_file;                  // on the node that is to look at it

@@ -267,9 +267,9 @@ struct ScriptEnded {
 };
 struct MemberStopped {
   bool fenced = false;
-  bool refused = false;  // it never ran here: an attempt of that number had been here before
+  bool refused = false;      // it never ran here: an attempt of that number had been here before
   std::string trouble = {};  // why not all was staged out; "" = it was
-};                       // nothing of the attempt lives here any more
+};                           // nothing of the attempt lives here any more
 struct MemberPaused {
   bool paused = true;        // false: it goes on
   std::uint32_t number = 0;  // of the order that it answers (Job::pauses)
@@ -305,8 +305,9 @@ struct TaskEnded {
   ExitStatus exit;
   WorkUse use = {};
 };
-using ReportBody = std::variant<AttemptStarted, LaunchFailed, ScriptEnded, MemberStopped, StepStarted, StepEnded,
-                                TaskStarted, TaskReady, TaskEnded, MemberPaused, TaskContainers, StagedIn, CheckpointSeen>;
+using ReportBody =
+    std::variant<AttemptStarted, LaunchFailed, ScriptEnded, MemberStopped, StepStarted, StepEnded, TaskStarted,
+                 TaskReady, TaskEnded, MemberPaused, TaskContainers, StagedIn, CheckpointSeen>;
 
 struct AgentReport {  // idempotent: late and doubled ones change nothing
   NodeId node;

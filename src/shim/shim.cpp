@@ -251,9 +251,9 @@ class Shim {
   std::int64_t checkpoint_told_us_ = 0;         // when one was told
   std::int64_t checkpoint_at_us_ = kTimeNever;  // the next is told then
   std::int64_t stage_noted_us_ = 0;
-  std::optional<Error> failed_;                 // no process could be made: nothing of the step shall stay
-  bool started_ = false;                        // and told so
-  std::int64_t began_us_ = 0, ended_us_ = 0;    // boot clock: an agent may hear of it much later
+  std::optional<Error> failed_;               // no process could be made: nothing of the step shall stay
+  bool started_ = false;                      // and told so
+  std::int64_t began_us_ = 0, ended_us_ = 0;  // boot clock: an agent may hear of it much later
   bool children_gone_ = false;
   bool over_ = false;            // every process of the step is gone and the result is known
   bool result_written_ = false;  // or forgotten by the agent, who has it
@@ -866,8 +866,8 @@ void Shim::hear(StepClient& client) {
 }
 
 const Shim::Order Shim::kOrders[] = {
-    {"signal", &Shim::signal_all},    {"signal-first", &Shim::signal_first}, {"pause", &Shim::pause_as_told},
-    {"resume", &Shim::go_on_as_told}, {"stop", &Shim::stop_as_told},         {"forget", &Shim::forget},
+    {"signal", &Shim::signal_all},     {"signal-first", &Shim::signal_first}, {"pause", &Shim::pause_as_told},
+    {"resume", &Shim::go_on_as_told},  {"stop", &Shim::stop_as_told},         {"forget", &Shim::forget},
     {"notice", &Shim::notice_as_told},
 };
 
@@ -945,7 +945,8 @@ void Shim::stop_as_told(const Told& told) {
 // Ahead of a signal that warns. Once it is told to end, that has been written.
 void Shim::notice_as_told(const Told& told) {
   if (told.number && !over_ && kill_at_us_ == kTimeNever)
-    write_stop_notice(stop_why(told.why), static_cast<std::int64_t>(std::min<std::uint64_t>(*told.number, INT32_MAX)) * 1000);
+    write_stop_notice(stop_why(told.why),
+                      static_cast<std::int64_t>(std::min<std::uint64_t>(*told.number, INT32_MAX)) * 1000);
 }
 
 void Shim::forget(const Told&) { result_written_ = result_written_ || over_; }

@@ -86,9 +86,7 @@ class Staging {
     if (::write(kStageTellFd, line.data(), line.size()) < 0)
       return;  // nobody listens: the copying matters
   }
-  void tell() const {
-    send({copy_.done().bytes, total_.bytes, copy_.done().files, total_.files, {}});
-  }
+  void tell() const { send({copy_.done().bytes, total_.bytes, copy_.done().files, total_.files, {}}); }
   void progress() {
     const std::int64_t now = now_ms();
     if (now - told_ms_ >= kTellEvery_ms) {

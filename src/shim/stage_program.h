@@ -1,6 +1,7 @@
-// The process that stages files for a job: `lockstep-shim --stage in|out FROM TO …` (model/staging.h), with the user's rights, in the
-// job's places and working directory. Of `in` every TO lies in the job's scratch, of `out` every FROM does. It tries
-// again what may be another time, writes for people to its output, and tells its shim how far it is (descriptor 3).
+// The process that stages files for a job: `lockstep-shim --stage in|out FROM TO …` (model/staging.h), with the user's
+// rights, in the job's places and working directory. Of `in` every TO lies in the job's scratch, of `out` every FROM
+// does. It tries again what may be another time, writes for people to its output, and tells its shim how far it is
+// (descriptor 3).
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ class ToldLines {
   ToldLines& operator=(ToldLines&&) = delete;
   ~ToldLines();
 
-  int fd() const { return fd_; }               // to wait at; -1 once everybody has closed the other end
+  int fd() const { return fd_; }                // to wait at; -1 once everybody has closed the other end
   int their_end() const { return their_end_; }  // for the process; -1 once handed on
   void handed_on();                             // the process has its end, or never will
 

@@ -293,7 +293,8 @@ struct TreeCopy::Walk {
     }
     bool ours = false;
     OwnFd to = TRY(open_target(task, names, ours));
-    return entry(from.dir.get(), from.name, from.path, to.get(), name, joined_path(path_of(task, names), name), facts, 0);
+    return entry(from.dir.get(), from.name, from.path, to.get(), name, joined_path(path_of(task, names), name), facts,
+                 0);
   }
 
   Result<void> directory(OwnFd from, const std::string& path, int to, const std::string& to_path, int depth) {

@@ -1,5 +1,5 @@
-// Copies files and directories as they are: modes, times, symbolic links and holes. Runs with the rights of whoever owns
-// the job, in a process of its own (stage_program.h).
+// Copies files and directories as they are: modes, times, symbolic links and holes. Runs with the rights of whoever
+// owns the job, in a process of its own (stage_program.h).
 //
 // Links are copied and not followed, except where a path that its user has named leads through one. A directory on
 // which something else is mounted is an error that names it: neither is half a tree copied without a word, nor a whole

@@ -158,7 +158,8 @@ TEST(StageWords, AreReadAsTheyWereWritten) {
   EXPECT_EQ(word->bytes_total, 2);
   EXPECT_EQ(word->files_done, 3);
   EXPECT_EQ(decode_stage_word("failed /x: no")->failure, "/x: no");
-  for (const char* bad : {"", "failed ", "progress 1 2 3", "progress 1 2 3 -4", "progress a b c d", "progress 1 2 3 4 5"})
+  for (const char* bad :
+       {"", "failed ", "progress 1 2 3", "progress 1 2 3 -4", "progress a b c d", "progress 1 2 3 4 5"})
     EXPECT_FALSE(decode_stage_word(bad)) << bad;
 }
 

@@ -53,12 +53,9 @@ json::array array_of(const std::vector<std::string>& words) {
 }
 
 json::object object_of(const NodeHooks& h) {
-  return {{"prolog", array_of(h.prolog)},
-          {"epilog", array_of(h.epilog)},
-          {"timeout_s", h.timeout_s},
-          {"staging_timeout_s", h.staging_timeout_s},
-          {"task_prolog", h.task_prolog},
-          {"task_epilog", h.task_epilog}};
+  return {{"prolog", array_of(h.prolog)}, {"epilog", array_of(h.epilog)},
+          {"timeout_s", h.timeout_s},     {"staging_timeout_s", h.staging_timeout_s},
+          {"task_prolog", h.task_prolog}, {"task_epilog", h.task_epilog}};
 }
 
 json::object object_of(const NodeHealthSettings& h) {

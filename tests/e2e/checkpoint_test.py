@@ -1,7 +1,6 @@
 """Checkpoints that a job tells by a file it touches or a line it prints, and the one notice that comes before every stop."""
 import os
 import re
-import time
 import unittest
 
 from cluster import Cluster, eventually

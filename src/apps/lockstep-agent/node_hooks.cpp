@@ -57,8 +57,8 @@ std::string HookRunner::output_of(const WorkId& hook) const {
 }
 
 std::optional<StageWord> HookRunner::staging_word(const WorkId& staging) const {
-  const auto text =
-      read_plain(format("{}/shims/{}/{}", settings_.run_dir, text_of(staging), kStageFile), Links::kRefused, kStageMost);
+  const auto text = read_plain(format("{}/shims/{}/{}", settings_.run_dir, text_of(staging), kStageFile),
+                               Links::kRefused, kStageMost);
   return text ? decode_stage_word(*text) : std::nullopt;
 }
 

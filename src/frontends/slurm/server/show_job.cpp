@@ -230,8 +230,7 @@ void staging_lines(ShowText& out, const JobLine& line) {
       }
   }
   const LiveUse* live = line.context->live;
-  for (const auto& [id, sample] :
-       live ? live->staging(*line.job) : std::vector<std::pair<NodeId, StagingSample>>()) {
+  for (const auto& [id, sample] : live ? live->staging(*line.job) : std::vector<std::pair<NodeId, StagingSample>>()) {
     const Node* node = line.context->tables.node(id);
     out.next_line();
     out.pair("Staging", format("{}:{}_of_{}_GiB,{}_of_{}_files,{}", sample.out ? "out" : "in",
