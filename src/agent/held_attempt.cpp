@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/text.h"
+#include "model/staging.h"
 
 namespace lockstep {
 
@@ -20,9 +22,10 @@ std::optional<WorkId> ended_shim(const Report& r) {
     return WorkId{r.job, r.attempt, StepPart{body->step}};
   if (const auto* body = std::get_if<TaskEnded>(&r.body))
     return WorkId{r.job, r.attempt, task_in(*body)};
-  // A hook that fails is the node's fault, and has a shim of its own.
+  // A hook that fails is the node's fault, a staging that does is nobody's; both have shims of their own.
   const auto* failed = std::get_if<LaunchFailed>(&r.body);
-  if (std::holds_alternative<ScriptEnded>(r.body) || (failed && !failed->node_at_fault))
+  const bool of_script = failed && !failed->node_at_fault && !is_staging_failure(*failed);
+  if (std::holds_alternative<ScriptEnded>(r.body) || of_script)
     return WorkId{r.job, r.attempt, ScriptPart{}};
   return std::nullopt;
 }
@@ -35,8 +38,26 @@ std::optional<WorkId> started_shim(const Report& r) {
   return std::nullopt;
 }
 
+const HookRun& hook_in(const HeldAttempt& attempt, StepNo hook) {
+  switch (hook) {
+    case kPrologStep: return attempt.prolog;
+    case kStageInStep: return attempt.stage_in;
+    case kStageOutStep: return attempt.stage_out;
+    default: CHECK(hook == kEpilogStep, format("{} is no hook", hook)); return attempt.epilog;
+  }
+}
+
+HookRun& hook_in(HeldAttempt& attempt, StepNo hook) {
+  return const_cast<HookRun&>(hook_in(static_cast<const HeldAttempt&>(attempt), hook));
+}
+
+bool runs(const HookRun& run) { return run.phase == HookPhase::kRunning; }
+
+bool prepares(const HeldAttempt& attempt) { return runs(attempt.prolog) || runs(attempt.stage_in); }
+
 bool awaits_script(const AttemptId& id, const HeldAttempt& attempt) {
-  return attempt.has_script && !attempt.stopping && attempt.prolog.phase != HookPhase::kNone &&
+  const bool behind = attempt.prolog.phase != HookPhase::kNone || attempt.stage_in.phase != HookPhase::kNone;
+  return attempt.has_script && !attempt.stopping && behind &&
          !attempt.works.contains({id.first, id.second, ScriptPart{}});
 }
 

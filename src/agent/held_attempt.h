@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/hooks.h"
+#include "agent/staging.h"
 #include "base/interval_set.h"
 #include "model/agent_messages.h"
 #include "ports/shims.h"
@@ -40,7 +41,10 @@ struct HeldAttempt {
   std::uint32_t pause = 0, pause_done = 0;  // numbers of the last order and of the last one reported as done
   bool has_hooks = false;                   // programs of the site run around it, as it was when it came
   std::vector<std::string> hook_env;        // what they are told
-  HookRun prolog, epilog;                   // none of `works`: of them the controller hears by what follows from them
+  StagingPlan staging;
+  // None of `works`: of them the controller hears by what follows from them.
+  HookRun prolog, stage_in, stage_out, epilog;
+  std::string trouble;  // why not all was staged out
   std::map<WorkId, HeldWork> works;
   IntervalSet gone_steps;                                                              // never (again) here
   std::map<std::pair<std::uint16_t, std::uint32_t>, std::uint32_t> gone_incarnations;  // this and older ones
@@ -48,10 +52,14 @@ struct HeldAttempt {
 
 inline AttemptId attempt_of(const WorkId& key) { return {key.job, key.attempt}; }
 
-inline HookRun& hook_in(HeldAttempt& attempt, const WorkId& hook) {
-  return step_of(hook)->step == kPrologStep ? attempt.prolog : attempt.epilog;
-}
-// Its script came behind a prolog, and has not been ordered: it is started when both are there.
+HookRun& hook_in(HeldAttempt& attempt, StepNo hook);
+const HookRun& hook_in(const HeldAttempt& attempt, StepNo hook);
+inline HookRun& hook_in(HeldAttempt& attempt, const WorkId& hook) { return hook_in(attempt, step_of(hook)->step); }
+bool runs(const HookRun& run);
+
+// What has to be through before anything of the attempt starts is not.
+bool prepares(const HeldAttempt& attempt);
+// Its script came behind a prolog or a staging, and has not been ordered: it is started when all are there.
 bool awaits_script(const AttemptId& id, const HeldAttempt& attempt);
 
 // The shim whose end, or start, a report tells; unset for other reports.

@@ -80,7 +80,7 @@ std::vector<std::string> hook_environment(const LaunchAttempt& launch, const std
 }
 
 ShimStart hook_start(const WorkId& hook, std::vector<std::string> env) {
-  CHECK(is_hook(hook), text_of(hook));
+  CHECK(is_hook(hook) && !is_staging(hook), text_of(hook));
   const bool prolog = step_of(hook)->step == kPrologStep;
   set(env, "SLURM_SCRIPT_CONTEXT", prolog ? "prolog_slurmd" : "epilog_slurmd");
   ShimStart start{.key = hook, .launch = {}, .script = {}};
@@ -93,7 +93,7 @@ ShimStart hook_start(const WorkId& hook, std::vector<std::string> env) {
 }
 
 std::string hook_failure(const WorkId& hook, const ShimEvent& end, bool stopped, Duration limit) {
-  CHECK(is_hook(hook), text_of(hook));
+  CHECK(is_hook(hook) && !is_staging(hook), text_of(hook));
   const char* name = step_of(hook)->step == kPrologStep ? "Prolog error" : "Epilog error";
   if (stopped)
     return format("{}: {}it took longer than {} s and was ended", name, end.why.empty() ? "" : end.why + ": ",

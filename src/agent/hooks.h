@@ -18,6 +18,7 @@ namespace lockstep {
 struct HookSettings {
   bool prolog = false, epilog = false;
   Duration prolog_limit = minutes(5), epilog_limit = minutes(5);  // how long one may take before it is killed
+  Duration staging_limit = hours(4);                              // of what is staged in, and of what is staged out
 };
 
 enum class HookPhase : unsigned char { kNone, kRunning, kPassed, kFailed };
@@ -33,6 +34,9 @@ struct HookRun {
 std::vector<std::string> hook_environment(const LaunchAttempt& launch, const std::string& node);
 // Of an attempt whose launch nothing tells any more.
 std::vector<std::string> hook_environment(JobId job, std::uint32_t uid, const std::string& node);
+
+// All that may run around a job, in the order of their beginnings.
+inline constexpr StepNo kHookSteps[] = {kPrologStep, kStageInStep, kStageOutStep, kEpilogStep};
 
 // The order to a shim; whoever runs it adds the program. env: hook_environment().
 ShimStart hook_start(const WorkId& hook, std::vector<std::string> env);

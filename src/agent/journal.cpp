@@ -134,7 +134,13 @@ struct Encoder {
   }
   std::string operator()(const HookBegun& f) const { return format("hook-begun {} {}", text_of(f.key), f.at.us); }
   std::string operator()(const HookEnded& f) const {
-    return format("hook-ended {} {}", text_of(f.key), f.passed ? 1 : 0);
+    return format("hook-ended {} {}{}{}", text_of(f.key), f.passed ? 1 : 0, f.why.empty() ? "" : " ", as_word(f.why));
+  }
+  // Words may be empty, so each begins with a mark.
+  std::string operator()(const StagingOf& f) const {
+    std::string line = format("staging {} {}", f.job.value, f.attempt);
+    for (const std::string& word : words_of(f.plan)) line += " ." + as_word(word);
+    return line;
   }
 };
 
@@ -258,8 +264,33 @@ std::optional<JournalFact> read_hook_begun(Words& in) {
 }
 std::optional<JournalFact> read_hook_ended(Words& in) {
   const WorkId key = in.work();
-  const HookEnded f{key, in.number<int>() != 0};
+  HookEnded f{key, in.number<int>() != 0, {}};
+  if (in.ok() && !in.at_end()) {
+    auto why = text_of_word(in.word());
+    if (!why)
+      return std::nullopt;
+    f.why = std::move(*why);
+  }
   return is_hook(key) ? std::optional<JournalFact>(f) : std::nullopt;
+}
+
+std::optional<JournalFact> read_staging(Words& in) {
+  StagingOf f;
+  f.job = in.job();
+  f.attempt = in.number<AttemptNo>();
+  std::vector<std::string> words;
+  while (in.ok() && !in.at_end()) {
+    const std::string word = in.word();
+    auto text = word.starts_with('.') ? text_of_word(std::string_view(word).substr(1)) : std::nullopt;
+    if (!text)
+      return std::nullopt;
+    words.push_back(std::move(*text));
+  }
+  auto plan = plan_of_words(words);
+  if (!plan)
+    return std::nullopt;
+  f.plan = std::move(*plan);
+  return f;
 }
 
 struct FactKind {
@@ -282,6 +313,7 @@ constexpr FactKind kFactKinds[] = {
     {"hook-begun", read_hook_begun},
     {"hook-ended", read_hook_ended},
     {"parts", read_parts},
+    {"staging", read_staging},
 };
 
 std::optional<JournalFact> decode_report(std::string_view json) {

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/staging.h"
 #include "model/agent_messages.h"
 #include "ports/shims.h"
 
@@ -82,10 +83,16 @@ struct HookBegun {  // its start was ordered
 struct HookEnded {
   WorkId key;
   bool passed = false;
+  std::string why;  // of a stage-out that failed: its attempt's last words tell it
+};
+struct StagingOf {  // files are staged around this attempt, or it tells of checkpoints
+  JobId job;
+  AttemptNo attempt = 0;
+  StagingPlan plan;
 };
 using JournalFact =
     std::variant<SeenAttempt, SeenShim, Stopping, GoneAttempt, GoneSteps, GoneTask, Report, Acknowledged, Renewed,
-                 NextReport, Pausing, HighestJob, HooksOf, HookBegun, HookEnded, PartsOf>;
+                 NextReport, Pausing, HighestJob, HooksOf, HookBegun, HookEnded, PartsOf, StagingOf>;
 
 // The highest job that lines of an older boot tell of.
 JobId highest_job(const std::vector<std::string>& lines);

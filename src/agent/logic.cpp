@@ -11,6 +11,7 @@
 #include "base/mutant.h"
 #include "base/text.h"
 #include "model/device_loss.h"
+#include "model/staging.h"
 
 namespace lockstep {
 namespace {
@@ -212,8 +213,15 @@ struct AgentLogic::Inner {
       hook_in(it->second, f.key) = {HookPhase::kRunning, f.at};
   }
   void know(const HookEnded& f) {
-    if (const auto it = held.find(attempt_of(f.key)); it != held.end())
+    const auto it = held.find(attempt_of(f.key));
+    if (it != held.end())
       hook_in(it->second, f.key).phase = f.passed ? HookPhase::kPassed : HookPhase::kFailed;
+    if (it != held.end() && !f.why.empty())
+      it->second.trouble = f.why;
+  }
+  void know(const StagingOf& f) {
+    if (const auto it = held.find({f.job, f.attempt}); it != held.end())
+      it->second.staging = f.plan;
   }
   void know(const NextReport& f) { last_number = std::max(last_number, f.number - 1); }
 
@@ -306,6 +314,9 @@ struct AgentLogic::Inner {
     o.start.cores = attempt->second.cores;
     for (std::uint32_t i = 0; i < facts.devices.size(); ++i)
       o.start.gpus.push_back({facts.devices[i].minor, !attempt->second.devices || attempt->second.devices->test(i)});
+    o.start.checkpoint_line = attempt->second.staging.checkpoint_line;
+    if (is_script(key) || !attempt->second.has_script)  // one looks at the file
+      o.start.checkpoint_file = attempt->second.staging.checkpoint_file;
     order(std::move(o));
   }
 
@@ -327,6 +338,7 @@ struct AgentLogic::Inner {
     if (!attempt.stopping || (fenced && !attempt.fenced))
       note(Stopping{id.first, id.second, fenced});
     stop_works(attempt, kill_wait, why);
+    stop_staging(id, attempt);
     finish_if_empty(id);
     CHECK(attempt.stopping && (attempt.fenced || !fenced));
   }
@@ -350,12 +362,13 @@ struct AgentLogic::Inner {
       if (!work.ended)
         return;
     HeldAttempt& attempt = it->second;
-    if (attempt.has_hooks && settings.hooks.epilog && attempt.epilog.phase == HookPhase::kNone &&
-        attempt.prolog.phase != HookPhase::kRunning)
-      begin_hook(id, kEpilogStep);
-    if (attempt.prolog.phase == HookPhase::kRunning || attempt.epilog.phase == HookPhase::kRunning)
+    if (prepares(attempt) || stages_out(id, attempt))
       return;
-    report(id.first, id.second, MemberStopped{attempt.fenced});
+    if (attempt.has_hooks && settings.hooks.epilog && attempt.epilog.phase == HookPhase::kNone)
+      begin_hook(id, kEpilogStep);
+    if (runs(attempt.epilog))
+      return;
+    report(id.first, id.second, MemberStopped{.fenced = attempt.fenced, .trouble = attempt.trouble});
     CHECK(attempt.stopped);
   }
 
@@ -363,11 +376,15 @@ struct AgentLogic::Inner {
 
   static WorkId hook_of(const AttemptId& id, StepNo hook) { return {id.first, id.second, StepPart{hook}}; }
   Duration limit_of(const WorkId& hook) const {
+    if (is_staging(hook))
+      return settings.hooks.staging_limit;
     return step_of(hook)->step == kPrologStep ? settings.hooks.prolog_limit : settings.hooks.epilog_limit;
   }
 
   void order_hook(const WorkId& key) {
     const HeldAttempt& attempt = held.at(attempt_of(key));
+    if (is_staging(key))
+      return order_staging(key, attempt);
     order({.what = ShimOrder::What::kStart, .key = key, .start = hook_start(key, attempt.hook_env)});
   }
 
@@ -386,12 +403,59 @@ struct AgentLogic::Inner {
   // why: it is no success; "" = it is.
   void hook_ended(const WorkId& key, const std::string& why) {
     const AttemptId id = attempt_of(key);
-    note(HookEnded{key, why.empty()});
+    const bool staged_out = step_of(key)->step == kStageOutStep;
+    note(HookEnded{key, why.empty(), staged_out ? why : std::string()});
     order({.what = ShimOrder::What::kForget, .key = key});
-    if (!why.empty())
+    if (!why.empty() && !is_staging(key))
       report(key.job, key.attempt, LaunchFailed{why, true});
+    else if (!why.empty() && !staged_out && !held.at(id).stopping)  // else it was told to end
+      report(key.job, key.attempt, LaunchFailed{format("{}{}", kStageInFailed, why)});
     go_on(id);
     finish_if_empty(id);
+  }
+
+  // --- files that are staged in and out ---
+
+  // It is none that its user runs: of the node's GPUs it needs none.
+  void order_staging(const WorkId& key, const HeldAttempt& attempt) {
+    ShimStart start = stage_start(key, attempt.uid, attempt.staging);
+    start.fence_after = attempt.fence_after;
+    start.memory_mb = attempt.memory_mb;
+    start.cores = attempt.cores;
+    for (const Device& device : facts.devices) start.gpus.push_back({device.minor, false});
+    order({.what = ShimOrder::What::kStart, .key = key, .start = std::move(start)});
+  }
+
+  // Whether the end of the attempt has to wait for what it leaves. Where nothing of it has run it leaves nothing, and
+  // what a fence has ended may run elsewhere by now, and write there itself.
+  bool stages_out(const AttemptId& id, const HeldAttempt& attempt) {
+    if (!attempt.staging.out.empty() && attempt.started && !attempt.fenced &&
+        attempt.stage_out.phase == HookPhase::kNone)
+      begin_hook(id, kStageOutStep);
+    return runs(attempt.stage_out);
+  }
+
+  // An attempt that ends needs nothing any more; what it leaves is copied unless a fence ends it.
+  void stop_staging(const AttemptId& id, const HeldAttempt& attempt) {
+    if (runs(attempt.stage_in))
+      order({.what = ShimOrder::What::kStop, .key = hook_of(id, kStageInStep), .kill_wait = kHookKillWait});
+    if (runs(attempt.stage_out) && attempt.fenced)
+      order({.what = ShimOrder::What::kStop, .key = hook_of(id, kStageOutStep), .kill_wait = kHookKillWait});
+  }
+
+  // The prolog has passed, or there is none. True: it begins.
+  bool begin_stage_in(const AttemptId& id, const HeldAttempt& attempt) {
+    const bool due = !attempt.staging.in.empty() && attempt.stage_in.phase == HookPhase::kNone;
+    if (due)
+      begin_hook(id, kStageInStep);
+    return due;
+  }
+
+  // The script has what it needs here, and other nodes still copy.
+  void wait_for_others(const AttemptId& id) {
+    waiting[id].attempt.reset();  // it is said again when they have
+    if (!is_reported<StagedIn>(id))
+      report(id.first, id.second, StagedIn{});
   }
 
   void hook_event(const ShimEvent& event) {
@@ -399,16 +463,19 @@ struct AgentLogic::Inner {
     if (it == held.end() || hook_in(it->second, event.key).phase != HookPhase::kRunning)
       return stray_event(event);
     const bool over = event.what == ShimEvent::What::kEnded || event.what == ShimEvent::What::kFailed;
-    if (over)
-      hook_ended(event.key,
-                 hook_failure(event.key, event, hook_in(it->second, event.key).stopped, limit_of(event.key)));
+    if (!over)
+      return;
+    const bool stopped = hook_in(it->second, event.key).stopped;
+    const Duration limit = limit_of(event.key);
+    hook_ended(event.key, is_staging(event.key) ? stage_failure(event, stopped, limit)
+                                                : hook_failure(event.key, event, stopped, limit));
   }
 
   Instant hook_alarm(const AttemptId& id, const HeldAttempt& attempt) const {
     Instant due = kNever;
-    for (const StepNo hook : {kPrologStep, kEpilogStep}) {
-      const HookRun& run = hook == kPrologStep ? attempt.prolog : attempt.epilog;
-      if (run.phase == HookPhase::kRunning && !run.stopped)
+    for (const StepNo hook : kHookSteps) {
+      const HookRun& run = hook_in(attempt, hook);
+      if (runs(run) && !run.stopped)
         due = std::min(due, run.began + limit_of(hook_of(id, hook)));
     }
     return due;
@@ -417,7 +484,7 @@ struct AgentLogic::Inner {
   // Whatever a hook has begun ends with it.
   void end_late_hooks() {
     for (auto& [id, attempt] : held)
-      for (const StepNo hook : {kPrologStep, kEpilogStep}) {
+      for (const StepNo hook : kHookSteps) {
         const WorkId key = hook_of(id, hook);
         HookRun& run = hook_in(attempt, key);
         if (run.phase != HookPhase::kRunning || run.stopped || run.began + limit_of(key) > now)
@@ -427,20 +494,25 @@ struct AgentLogic::Inner {
       }
   }
 
-  // Whether what came for the attempt has to wait: for its prolog, or behind a script that does.
+  // Whether what came for the attempt has to wait: for its prolog, its files, or behind a script that does.
   bool waits(const AttemptId& id, const HeldAttempt& attempt) const {
-    return attempt.prolog.phase == HookPhase::kRunning || awaits_script(id, attempt);
+    return prepares(attempt) || awaits_script(id, attempt);
   }
 
-  // The prolog has passed, the script has come (again), or a pause is over: what waited starts.
+  // The prolog has passed, the files are there, the script has come (again), or a pause is over: what waited starts.
   void go_on(const AttemptId& id) {
     const auto it = held.find(id);
-    if (it == held.end() || it->second.stopping || it->second.paused || it->second.prolog.phase == HookPhase::kRunning)
+    if (it == held.end() || it->second.stopping || it->second.paused || prepares(it->second))
+      return;
+    if (begin_stage_in(id, it->second))
       return;
     Waiting& come = waiting[id];
+    const bool behind = it->second.has_hooks || !it->second.staging.in.empty();
+    if (awaits_script(id, it->second) && come.attempt && come.attempt->script_waits)
+      return wait_for_others(id);
     if (awaits_script(id, it->second) && come.attempt)
       start_script(*std::exchange(come.attempt, std::nullopt));
-    else if (!it->second.has_script && !it->second.started && it->second.has_hooks)
+    else if (!it->second.has_script && !it->second.started && behind)
       report(id.first, id.second, AttemptStarted{});
     if (waits(id, it->second))
       return;
@@ -450,10 +522,11 @@ struct AgentLogic::Inner {
     for (const LaunchTask& task : ready.tasks) hear(task);
   }
 
-  // Where an agent ended while a prolog ran, the controller says again what was to start.
+  // Where an agent ended while a prolog ran, or the files of the other nodes are there, the controller says again what
+  // was to start.
   void wait_again(const LaunchAttempt& m) {
     const AttemptId id{m.job, m.attempt};
-    if (!awaits_script(id, held.at(id)) || waiting[id].attempt)
+    if (!awaits_script(id, held.at(id)))
       return;
     waiting[id].attempt = m;
     go_on(id);
@@ -553,9 +626,11 @@ struct AgentLogic::Inner {
       return failed({m.job, m.attempt, ScriptPart{}}, held.at(id), HeldWork{{0}}, why);
     if (settings.hooks.prolog || settings.hooks.epilog)
       note(HooksOf{m.job, m.attempt, hook_environment(m, facts.meta.name)});
-    if (settings.hooks.prolog) {
+    if (const StagingPlan plan = staging_plan(m); is_needed(plan))
+      note(StagingOf{m.job, m.attempt, plan});
+    if (settings.hooks.prolog || !m.stage_in.empty()) {
       waiting[id].attempt = m;
-      return begin_hook(id, kPrologStep);
+      return settings.hooks.prolog ? begin_hook(id, kPrologStep) : begin_hook(id, kStageInStep);
     }
     if (m.has_script)
       start_script(m);
@@ -578,6 +653,7 @@ struct AgentLogic::Inner {
     TaskProcesses script;
     script.ranks = {0};
     script.process = m.process;
+    script.process.append = m.process.append || !m.stage_in.empty();  // what was said of the copying stays
     script.to_client = false;
     script.cores = m.cores;
     script.devices = m.devices;
@@ -676,6 +752,13 @@ struct AgentLogic::Inner {
       report(m.job, m.attempt, StepEnded{step_of(key)->step, {}});
   }
 
+  // All of the attempt can read it, before the signal comes.
+  void give_notice(const HeldAttempt& attempt, const SignalWork& m) {
+    for (const auto& [key, work] : attempt.works)
+      if (!work.ended)
+        order({.what = ShimOrder::What::kNotice, .key = key, .kill_wait = m.stops_in, .why = m.why});
+  }
+
   void hear(const SignalWork& m) {
     const auto it = held.find({m.job, m.attempt});
     if (it == held.end())
@@ -684,6 +767,8 @@ struct AgentLogic::Inner {
       return;
     const bool shell_only = !m.part && m.reach == SignalReach::kScript;
     const Shims::Reach reach = shell_only ? Shims::Reach::kFirst : Shims::Reach::kAll;
+    if (m.why != StopWhy::kNothing)
+      give_notice(it->second, m);
     for (const auto& [key, work] : it->second.works) {
       const bool meant = m.part ? key.part == *m.part : reaches(m.reach, key);
       if (meant && !work.ended)
@@ -763,6 +848,11 @@ struct AgentLogic::Inner {
       report(event.key.job, event.key.attempt,
              TaskContainers{task->group, task->index, task->incarnation, event.address, event.containers, event.why});
   }
+  // One on its way is enough: the next one follows within seconds, if there are any.
+  void report_checkpoint(const AttemptId& id, const HeldAttempt& attempt) {
+    if (!attempt.stopped && !is_reported<CheckpointSeen>(id))
+      report(id.first, id.second, CheckpointSeen{});
+  }
   void report_failed_sandbox(const ShimEvent& event) {
     if (const TaskPart* task = task_of(event.key))
       report(event.key.job, event.key.attempt,
@@ -775,6 +865,7 @@ struct AgentLogic::Inner {
       case ShimEvent::What::kEnded: return ended(event.key, attempt, work, event.results, event.use);
       case ShimEvent::What::kFailed: report_failed_sandbox(event); return failed(event.key, attempt, work, event.why);
       case ShimEvent::What::kContainers: return report_containers(event);
+      case ShimEvent::What::kCheckpoint: return report_checkpoint(attempt_of(event.key), attempt);
       case ShimEvent::What::kPaused:
       case ShimEvent::What::kResumed: return settled(event.key, attempt, event);
     }
@@ -1073,13 +1164,15 @@ std::vector<std::string> AgentLogic::journal_snapshot() const {
       add(PartsOf{id.first, id.second, attempt.parts});
     if (attempt.has_hooks)
       add(HooksOf{id.first, id.second, attempt.hook_env});
-    for (const StepNo hook : {kPrologStep, kEpilogStep}) {
+    if (is_needed(attempt.staging))
+      add(StagingOf{id.first, id.second, attempt.staging});
+    for (const StepNo hook : kHookSteps) {
       const WorkId key{id.first, id.second, StepPart{hook}};
-      const HookRun& run = hook == kPrologStep ? attempt.prolog : attempt.epilog;
+      const HookRun& run = hook_in(attempt, hook);
       if (run.phase != HookPhase::kNone)
         add(HookBegun{key, run.began});
       if (run.phase == HookPhase::kPassed || run.phase == HookPhase::kFailed)
-        add(HookEnded{key, run.phase == HookPhase::kPassed});
+        add(HookEnded{key, run.phase == HookPhase::kPassed, hook == kStageOutStep ? attempt.trouble : ""});
     }
     for (const auto& [key, work] : attempt.works) add(SeenShim{key, work.ranks});
     if (!attempt.gone_steps.empty())
@@ -1135,6 +1228,15 @@ std::vector<JobId> AgentLogic::jobs_of(std::uint32_t uid) const {
     if (attempt.uid == uid && (jobs.empty() || jobs.back() != id.first))
       jobs.push_back(id.first);
   return jobs;
+}
+
+std::vector<WorkId> AgentLogic::staging() const {
+  std::vector<WorkId> out;
+  for (const auto& [id, attempt] : inner_->held)
+    for (const StepNo hook : {kStageInStep, kStageOutStep})
+      if (runs(hook_in(attempt, hook)))
+        out.push_back({id.first, id.second, StepPart{hook}});
+  return out;
 }
 
 bool AgentLogic::runs_for(std::uint32_t uid) const {

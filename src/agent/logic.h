@@ -78,13 +78,13 @@ class AgentLogic {
   // The same knowledge in as few lines as possible: the shell may replace a long journal by these.
   std::vector<std::string> journal_snapshot() const;
   struct ShimOrder {
-    enum class What : unsigned char { kStart, kSignal, kStop, kForget, kPause, kResume } what = What::kStart;
+    enum class What : unsigned char { kStart, kSignal, kStop, kForget, kPause, kResume, kNotice } what = What::kStart;
     WorkId key;
     ShimStart start;                          // kStart
     std::int32_t signal = 0;                  // kSignal
     Shims::Reach reach = Shims::Reach::kAll;  // kSignal
-    Duration kill_wait;                       // kStop
-    StopWhy why = StopWhy::kNothing;          // kStop
+    Duration kill_wait;                       // kStop; kNotice: until it is killed
+    StopWhy why = StopWhy::kNothing;          // kStop, kNotice
     std::uint32_t number = 0;                 // kPause, kResume
   };
   std::vector<ShimOrder> take_orders();
@@ -96,6 +96,7 @@ class AgentLogic {
   std::set<std::uint64_t> jobs() const;                    // of which something is here
   std::set<std::pair<JobId, AttemptNo>> attempts() const;  // of which something is here, or still to come or to end
   std::vector<PartsHeld> parts() const;                    // of attempts that have some, or of which that is not known
+  std::vector<WorkId> staging() const;                     // that copies at present
   // For the local broker: whose attempts run here.
   bool runs_for(std::uint32_t uid) const;
   std::vector<JobId> jobs_of(std::uint32_t uid) const;  // with any attempt here, also one that only waits for steps

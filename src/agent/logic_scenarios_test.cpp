@@ -17,17 +17,34 @@ namespace {
 
 using Order = AgentLogic::ShimOrder;
 
+// What a staging copies, whether a script writes behind what was said of it, and the signs of checkpoints.
+std::string signs_text(const ShimStart& start) {
+  std::string out;
+  if (is_staging(start.key))
+    for (const std::string& word : start.launch.process.argv) out += " " + word;
+  else if (start.launch.process.append)
+    out += " append";
+  if (!start.checkpoint_file.empty())
+    out += " checkpoint-file=" + start.checkpoint_file;
+  if (!start.checkpoint_line.empty())
+    out += " checkpoint-line=" + start.checkpoint_line;
+  return out;
+}
+
 std::string order_text(const Order& o) {
   const std::string key = text_of(o.key);
   switch (o.what) {
     case Order::What::kStart:
       return format("start {} uid={} ranks={} fence={}{}", key, o.start.launch.process.uid,
                     MessageText::ranks(o.start.launch.ranks), span_text(o.start.fence_after),
-                    o.start.script.empty() ? "" : " script");
+                    o.start.script.empty() ? "" : " script") +
+             signs_text(o.start);
     case Order::What::kSignal:
       return format("signal {} {}{}", o.signal, key, o.reach == Shims::Reach::kFirst ? " first process only" : "");
     case Order::What::kStop: return format("stop {} within {}{}", key, span_text(o.kill_wait), MessageText::why(o.why));
     case Order::What::kForget: return "forget " + key;
+    case Order::What::kNotice:
+      return format("notice {}: killed in {}{}", key, span_text(o.kill_wait), MessageText::why(o.why));
     case Order::What::kPause: return format("pause {} #{}", key, o.number);
     case Order::What::kResume: return format("resume {} #{}", key, o.number);
   }
@@ -117,12 +134,13 @@ class Story {
     begin({}, {});
     return {};
   }
-  // hooks prolog=60s epilog=20s: programs that run around every attempt from the next beginning of the agent on, and
-  // how long they may take.
+  // hooks prolog=60s epilog=20s staging=300s: programs that run around every attempt from the next beginning of the
+  // agent on, and how long they may take.
   std::string hooks(ScenarioCommand& c) {
     settings_.hooks = {.prolog = c.has("prolog"), .epilog = c.has("epilog")};
     settings_.hooks.prolog_limit = c.span("prolog", minutes(1));
     settings_.hooks.epilog_limit = c.span("epilog", minutes(1));
+    settings_.hooks.staging_limit = c.span("staging", minutes(5));
     begin({}, {});
     return {};
   }
@@ -160,6 +178,7 @@ class Story {
       c.mistake("task is GROUP.INDEX.INCARNATION");
     return task;
   }
+  // launch in=data,more out=results waits checkpoint-file=/w/saved checkpoint-line=saved
   std::string launch(ScenarioCommand& c) {
     auto m = about<LaunchAttempt>(c);
     m.fence_after = c.span("fence", minutes(10));
@@ -167,6 +186,11 @@ class Story {
     m.has_script = !c.has("allocation");
     m.script = m.has_script ? "#!/bin/sh\n" : "";
     m.process.uid = 1000;
+    for (const auto& from : c.list("in")) m.stage_in.push_back({"/" + from, from});
+    for (const auto& from : c.list("out")) m.stage_out.push_back({from, "/kept/" + from});
+    m.script_waits = c.has("waits");
+    m.checkpoint_file = c.text("checkpoint-file", "");
+    m.checkpoint_line = c.text("checkpoint-line", "");
     return hear(m);
   }
   std::string launch_step(ScenarioCommand& c) {
@@ -199,6 +223,10 @@ class Story {
               : reach == "everything" ? SignalReach::kEverything
                                       : SignalReach::kSteps;
     m.signal = static_cast<std::int32_t>(c.number("number"));
+    if (c.has("warns")) {
+      m.why = StopWhy::kPreempted;
+      m.stops_in = c.span("warns", seconds(60));
+    }
     return hear(m);
   }
   std::string pause_or_resume(ScenarioCommand& c, bool paused) {
@@ -225,11 +253,10 @@ class Story {
   std::string shim(ScenarioCommand& c) {
     ShimEvent e;
     e.key = work(c, c.own());
-    const std::pair<const char*, ShimEvent::What> kWhats[] = {{"started", ShimEvent::What::kStarted},
-                                                              {"failed", ShimEvent::What::kFailed},
-                                                              {"ended", ShimEvent::What::kEnded},
-                                                              {"paused", ShimEvent::What::kPaused},
-                                                              {"resumed", ShimEvent::What::kResumed}};
+    const std::pair<const char*, ShimEvent::What> kWhats[] = {
+        {"started", ShimEvent::What::kStarted}, {"failed", ShimEvent::What::kFailed},
+        {"ended", ShimEvent::What::kEnded},     {"paused", ShimEvent::What::kPaused},
+        {"resumed", ShimEvent::What::kResumed}, {"checkpoint", ShimEvent::What::kCheckpoint}};
     for (const auto& [word, what] : kWhats)
       if (c.has(word))
         e.what = what;

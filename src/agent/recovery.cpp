@@ -10,7 +10,7 @@ bool knows(const HeldAttempts& held, const std::set<AttemptId>& gone, const Work
     return gone.contains(attempt_of(key));
   const HeldAttempt& attempt = it->second;
   if (is_hook(key))
-    return (step_of(key)->step == kPrologStep ? attempt.prolog : attempt.epilog).phase != HookPhase::kNone;
+    return hook_in(attempt, step_of(key)->step).phase != HookPhase::kNone;
   if (attempt.works.contains(key))
     return true;
   // A script that has ended, or failed to start, leaves its attempt stopping, and is not listed once that was told.
@@ -35,10 +35,9 @@ Missing missing_in(const HeldAttempts& held, const std::set<WorkId>& survivors) 
       missing.scripts.push_back(id);
     if (attempt.stopping)
       missing.stopping.push_back(id);
-    for (const StepNo hook : {kPrologStep, kEpilogStep}) {
+    for (const StepNo hook : kHookSteps) {
       const WorkId key{id.first, id.second, StepPart{hook}};
-      if ((hook == kPrologStep ? attempt.prolog : attempt.epilog).phase == HookPhase::kRunning &&
-          !survivors.contains(key))
+      if (runs(hook_in(attempt, hook)) && !survivors.contains(key))
         missing.hooks.push_back(key);
     }
   }

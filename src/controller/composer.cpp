@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "controller/launch_lane.h"
 #include "core/seats.h"
+#include "core/staging.h"
 #include "model/agent_messages.h"
 #include "model/job.h"
 #include "model/keys.h"
@@ -153,9 +154,26 @@ struct Compose {
       out.process.std_err = job.spec->std_err;
     }
     for (const auto& [name, value] : group.env) set(out.process.env, name, value);
+    put_staging(tables, job, node, out);
     if (hooks.attempt)
       hooks.attempt(out, tables, job, grant);
     return out;
+  }
+
+  // Several nodes write what they have below one directory, each into one of its own name.
+  static void put_staging(const Tables& tables, const Job& job, NodeId node, LaunchAttempt& out) {
+    const JobSpec& spec = *job.spec;
+    const NodeId first = job.allocation->grants.front().node;
+    out.stage_in = spec.stage_in;
+    out.stage_out = spec.stage_out;
+    out.script_waits = out.has_script && holds_script_back(job);
+    out.checkpoint_line = spec.checkpoint_line;
+    if (node == first)
+      out.checkpoint_file = spec.checkpoint_file;
+    const Node* here = tables.node(node);
+    const auto& grants = job.allocation->grants;
+    if (here && std::any_of(grants.begin(), grants.end(), [first](const Grant& g) { return g.node != first; }))
+      for (StagedPath& path : out.stage_out) path.to += "/" + here->meta.name;
   }
 
   Result<LaunchStep> step(const Tables& tables, const Job& job, const Step& step, std::size_t index) {

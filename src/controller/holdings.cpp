@@ -58,10 +58,12 @@ std::uint64_t short_bytes(const JobSpec& spec) {
   constexpr std::uint64_t kDependency = 32;
   std::uint64_t sum = bytes_of(spec.groups.get()) + bytes_of(spec.options.get()) + bytes_of(spec.labels.get()) +
                       bytes_of(spec.partitions.get()) + kDependency * spec.dependencies.size() + spec.name.size();
-  for (const SharedText* text :
-       {&spec.account, &spec.qos, &spec.reservation, &spec.licenses, &spec.comment, &spec.wckey, &spec.work_dir,
-        &spec.std_in, &spec.std_out, &spec.std_err, &spec.submit_host, &spec.command})
+  for (const SharedText* text : {&spec.account, &spec.qos, &spec.reservation, &spec.licenses, &spec.comment,
+                                 &spec.wckey, &spec.work_dir, &spec.std_in, &spec.std_out, &spec.std_err,
+                                 &spec.submit_host, &spec.command, &spec.checkpoint_file, &spec.checkpoint_line})
     sum += text->size();
+  for (const auto* paths : {&spec.stage_in, &spec.stage_out})
+    for (const StagedPath& path : *paths) sum += path.from.size() + path.to.size();
   each_long_part(spec, [&](const void*, std::uint64_t bytes) { sum -= bytes; });
   return sum >= kWordsCounted ? sum : 0;
 }

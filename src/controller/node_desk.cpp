@@ -606,7 +606,12 @@ struct NodeDesk::Inner {
     send(t.info.link, StopWork{t.action.job, t.action.attempt, a.part, a.kill_wait, why});
   }
   void perform(const Target& t, const SignalAttempt& a) {
-    send(t.info.link, SignalWork{t.action.job, t.action.attempt, std::nullopt, a.reach, a.signal});
+    SignalWork m{t.action.job, t.action.attempt, std::nullopt, a.reach, a.signal};
+    if (t.job && a.stops_in > Duration{}) {
+      m.why = t.job->eviction ? StopWhy::kPreempted : StopWhy::kTimeLimit;
+      m.stops_in = a.stops_in;
+    }
+    send(t.info.link, std::move(m));
   }
   void perform(const Target& t, const PauseAttempt& a) {
     send(t.info.link, PauseWork{t.action.job, t.action.attempt, a.paused, a.number});

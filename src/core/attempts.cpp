@@ -15,6 +15,7 @@
 #include "core/older_log.h"
 #include "core/preemption.h"
 #include "core/reservations.h"
+#include "core/staging.h"
 #include "core/steps.h"
 #include "core/tasks.h"
 #include "core/timers.h"
@@ -186,7 +187,7 @@ void attempt_started(Txn& txn, const Job& before, NodeId node, Instant at) {
   if (all && (starting || job.state == JobState::kRunning) && !job.eviction)
     job.confirm_by = {};
   // Steps of an interactive job run where its attempt has started, so its time counts from the first of its nodes on.
-  if (starting && job.spec->groups.front().launch == Launch::kNothing && !job.started)
+  if (starting && job.spec->groups.front().launch == Launch::kNothing && !job.started && !stages_in(job))
     job.started = at;
   const bool begins = runs_now(job, all);
   if (begins) {
@@ -199,6 +200,8 @@ void attempt_started(Txn& txn, const Job& before, NodeId node, Instant at) {
     start_waiting_steps(txn, now_there->id);
   } else if (now_there->state != JobState::kStarting && !runs_script(*now_there->spec) && !leaves(*now_there, node)) {
     start_tasks_in(txn, *now_there, up);  // it has grown
+  } else {
+    release_script(txn, *now_there);
   }
 }
 
@@ -305,7 +308,7 @@ void start_attempt(Txn& txn, const Job& before, const std::string& partition, st
   job.script_use = nullptr;
   job.end_reason.clear();
   job.ran_on.clear();
-  job.warned = false;
+  job.warned = job.staged = false;
   job.eviction = nullptr;
   job.checkpointed = {};
   job.suspended_before = {};
@@ -508,8 +511,12 @@ struct ReportHandler {
   const Node& node;
   Instant at;
   void operator()(const AttemptStarted&) const { attempt_started(txn, job, node.id, at); }
+  void operator()(const StagedIn&) const { on_staged_in(txn, job, node.id); }
+  void operator()(const CheckpointSeen&) const { checkpoint_seen(txn, job, at); }
   void operator()(const LaunchFailed& r) const {
-    if (is_device_loss(r) && job.state != JobState::kCompleting)
+    if (is_staging_failure(r))
+      stage_in_failed(txn, job, node.id, r.why);
+    else if (is_device_loss(r) && job.state != JobState::kCompleting)
       member_lost(txn, job.id, node.id, without_control_characters(r.why, kPhraseBytesMax));
     else if (r.node_at_fault && !is_device_loss(r))
       node_failed_job(txn, job.id, node.id, r.why);
@@ -521,9 +528,12 @@ struct ReportHandler {
     if (r.refused && starts_above(txn, job, node.id))
       return;
     const std::string reason = format("NodeDown {}", node.meta.name);
+    const JobId id = job.id;  // the record may not outlive the writes
+    if (!r.trouble.empty())
+      note_staging_trouble(txn, id, node.id, r.trouble);
     if (r.fenced && job.state == JobState::kCompleting)
-      member_lost(txn, job.id, node.id, reason);  // nobody came to say that it stopped: the node is to blame
-    member_gone(txn, job.id, node.id, reason);
+      member_lost(txn, id, node.id, reason);  // nobody came to say that it stopped: the node is to blame
+    member_gone(txn, id, node.id, reason);
   }
   void operator()(const MemberPaused& r) const { member_paused(txn, job, node.id, r); }
   void operator()(const StepStarted& r) const { on_step_started(txn, node.id, job, r, at); }

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "core/attempts.h"
 #include "core/reservations.h"
+#include "core/staging.h"
 #include "model/job.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"
@@ -92,18 +93,19 @@ struct Look {
 // says again that it has started.
 void look_at_start(Txn& txn, const Job& job, const Node& node, Look& look) {
   const Duration since = txn.now() - std::max(node.seen_at, job.allocation->granted);
-  if (since >= kStartWithin + node.hooks_take + txn.settings().unkillable_after) {
+  const Duration within = kStartWithin + node.hooks_take + staging_in_most(job);
+  if (since >= within + txn.settings().unkillable_after) {
     look.late.push_back(node.id);
     return;
   }
   look.again = true;
-  if (since >= kStartWithin + node.hooks_take)
+  if (since >= within)
     txn.act(node.id, job, StartAttempt{});
 }
 
-// Beyond its kill wait: a prolog that runs goes on to its end, and the epilog follows.
+// Beyond its kill wait: a prolog that runs goes on to its end, files are staged out, and the epilog follows.
 Duration hooks_after_stop(const Job& job, const Node& node) {
-  return job.state == JobState::kSuspended ? Duration{} : node.hooks_take * 2;
+  return job.state == JobState::kSuspended ? Duration{} : node.hooks_take * 2 + staging_out_most(job);
 }
 
 // It was told to stop, or to pause, when this timer was set.

@@ -110,8 +110,15 @@ JobId in_the_way_of(const Txn& txn, const Job& victim) {
   return {};
 }
 
-void signal_all(Txn& txn, const Job& job, std::int32_t signal) {
-  for (NodeId node : live_nodes(job)) txn.act(node, job, SignalAttempt{signal, SignalReach::kEverything});
+// With the end of its grace, behind which it is told to stop.
+SignalAttempt warning(const Txn& txn, const Job& job, std::int32_t signal) {
+  CHECK(job.eviction);
+  const Duration left = std::max(Duration{}, job.eviction->at - txn.now());
+  return {signal, SignalReach::kEverything, left + job.spec->kill_wait};
+}
+
+void warn_all(Txn& txn, const Job& job, std::int32_t signal) {
+  for (NodeId node : live_nodes(job)) txn.act(node, job, warning(txn, job, signal));
 }
 
 // Tells every node of the job that it pauses, or goes on; what was confirmed of an earlier order counts no more.
@@ -355,13 +362,12 @@ class Making {
     if (eviction.mode == PreemptMode::kSuspend)
       return;  // it need not get ready for anything
     for (const NodeId node : eviction.nodes)
-      for (const std::int32_t signal : {kSigCont, kSigTerm})
-        txn_.act(node, *told, SignalAttempt{signal, SignalReach::kEverything});
+      for (const std::int32_t signal : {kSigCont, kSigTerm}) txn_.act(node, *told, warning(txn_, *told, signal));
     if (!eviction.nodes.empty())
       return;
     const bool saves = eviction.mode == PreemptMode::kCheckpoint && told->spec->checkpoint_signal != 0;
-    signal_all(txn_, *told, kSigCont);
-    signal_all(txn_, *told, saves ? told->spec->checkpoint_signal : kSigTerm);
+    warn_all(txn_, *told, kSigCont);
+    warn_all(txn_, *told, saves ? told->spec->checkpoint_signal : kSigTerm);
   }
 
   Txn& txn_;
@@ -583,12 +589,16 @@ Result<void> mark_checkpoint(Txn& txn, const MarkCheckpoint& ask) {
   TRY(may_change(txn, *job));
   if (job->state != JobState::kRunning && job->state != JobState::kSuspended)
     return conflict(format("job {} is not running: there is nothing to have saved", ask.job.value));
-  Job next = *job;
-  next.checkpointed = txn.now();
+  note_checkpoint(txn, *job, txn.now());
+  return {};
+}
+
+void note_checkpoint(Txn& txn, const Job& job, Instant at) {
+  Job next = job;
+  next.checkpointed = at;
   const Ref<Job> saved = txn.put(std::move(next));
   if (lives(*saved) && saved->eviction && saved->eviction->by && saved->eviction->mode == PreemptMode::kCheckpoint)
     evict(txn, *saved);
-  return {};
 }
 
 }  // namespace lockstep

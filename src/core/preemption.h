@@ -46,5 +46,7 @@ Result<void> resume_job(Txn& txn, const ResumeJob& ask);
 // Owner, administrator, or the job itself: its present state is saved. A job that was told to save its work before it
 // goes need not wait for the end of its grace.
 Result<void> mark_checkpoint(Txn& txn, const MarkCheckpoint& ask);
+// The same for a running or suspended job, as of that moment.
+void note_checkpoint(Txn& txn, const Job& job, Instant at);
 
 }  // namespace lockstep

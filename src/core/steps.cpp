@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/text.h"
+#include "core/staging.h"
 #include "core/step_layout.h"
 #include "model/bounds.h"
 #include "model/job.h"
@@ -59,6 +60,8 @@ AllocationUse use_by_steps(const Txn& txn, JobId job) {
 // Starts a pending step if what it needs is free beside that use, which then grows.
 Result<bool> try_start(Txn& txn, const Ref<Step>& step, AllocationUse& use) {
   const Ref<Job> job = txn.job(step->job);
+  if (stages_in(*job))
+    return false;
   auto places = TRY(lay_out_step(txn.tables(), *job, *step->spec, use));
   if (!places)
     return false;
@@ -300,7 +303,7 @@ void start_first_step(Txn& txn, const Job& job, Ref<StepSpec> spec) {
   const Ref<Step> step = new_step(txn, record, std::move(spec), record->spec->user);
   AllocationUse use;
   const auto started = try_start(txn, step, use);
-  if (started && *started)
+  if (started && (*started || stages_in(*record)))
     return;
   Step failed = *step;
   failed.cancelled = true;

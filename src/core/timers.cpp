@@ -41,8 +41,10 @@ void warn(Txn& txn, const Job& before) {
   Job job = before;
   job.warned = true;
   const SignalAhead& ahead = job.spec->signal_ahead;
+  const Duration stops_in = std::max(Duration{}, job.limit_end - txn.now()) + job.spec->kill_wait;
   for (NodeId node : live_nodes(job))
-    txn.act(node, job, SignalAttempt{ahead.signal, ahead.script_only ? SignalReach::kScript : SignalReach::kSteps});
+    txn.act(node, job,
+            SignalAttempt{ahead.signal, ahead.script_only ? SignalReach::kScript : SignalReach::kSteps, stops_in});
   txn.put(std::move(job));
 }
 

@@ -134,6 +134,9 @@ class RealShims final : public Shims {
     command(key, format("stop {} {}\n", wait.millis(), static_cast<int>(why)));
     ask_later(key, wait + kStopPatience);
   }
+  void notice(const WorkId& key, Duration killed_in, StopWhy why) override {
+    command(key, format("notice {} {}\n", std::max<std::int64_t>(0, killed_in.millis()), static_cast<int>(why)));
+  }
   void pause(const WorkId& key, bool paused, std::uint32_t number) override {
     command(key, format("{} {}\n", paused ? "pause" : "resume", number));
   }
@@ -209,11 +212,11 @@ TimerId RealShims::later(Duration delay, std::function<void()> task) {
   return *id;
 }
 
-// The groups that its tasks enter by themselves. Hooks are the node's: a job's limits are none of theirs.
+// The groups that its tasks enter by themselves. The site's programs are the node's: a job's limits are none of theirs.
 Result<void> RealShims::isolate(ShimStart& start) {
   if (!isolation_.processors)
     start.launch.cores_by_rank.clear();  // the numbers mean other processors, or none
-  if (!isolation_.groups || is_hook(start.key))
+  if (!isolation_.groups || (is_hook(start.key) && !is_staging(start.key)))
     return {};
   GroupLimits limits;
   limits.memory_mb = start.memory_mb;
@@ -430,6 +433,8 @@ void RealShims::line(const WorkId& key, Entry& entry, const std::string& text) {
             {},
             {},
             static_cast<std::uint32_t>(*number)});
+  } else if (text == "checkpoint") {
+    tell({.what = ShimEvent::What::kCheckpoint, .key = key, .at = std::exchange(entry.at, {})});
   } else if (text.starts_with("containers ")) {
     tell_containers(key, std::string_view(text).substr(11));
   } else if (text.starts_with("used ")) {

@@ -19,6 +19,7 @@ struct StopAttempt {
 struct SignalAttempt {
   std::int32_t signal = 0;
   SignalReach reach = SignalReach::kSteps;
+  Duration stops_in = {};  // it warns of the end, at which whoever still runs then is killed; 0 = of nothing
 };
 struct PauseAttempt {  // all its processes there stop where they are, or go on; reports MemberPaused
   bool paused = true;

@@ -11,6 +11,7 @@
 
 #include "model/action.h"
 #include "model/command.h"
+#include "model/spec.h"
 
 namespace lockstep {
 
@@ -56,8 +57,12 @@ struct LaunchAttempt {  // StartAttempt with its details
   std::int64_t scratch_mb = 0;                   // of local disk that it asked for; 0 = no bound
   std::string user_name, user_home, user_shell;  // of process.uid, for a node that does not know it
   bool has_script = false;
-  std::string script;   // its text; the agent writes it to a file and runs it
-  ProcessSpec process;  // of the script; uid, gid, groups of everything on this node
+  std::string script;                           // its text; the agent writes it to a file and runs it
+  ProcessSpec process;                          // of the script; uid, gid, groups of everything on this node
+  std::vector<StagedPath> stage_in, stage_out;  // copied as the user, before anything of it and behind all of it
+  bool script_waits = false;                    // the script does not start yet: others stage in. StagedIn answers
+  std::string checkpoint_file;                  // on the node that is to look at it
+  std::string checkpoint_line;
 };
 
 // Processes of one part of a job on one node, which start and end together.
@@ -117,6 +122,8 @@ struct SignalWork {
   std::optional<WorkPart> part;             // every process of it; nothing: what `reach` says
   SignalReach reach = SignalReach::kSteps;  // kScript: the shell is meant, not what it has started
   std::int32_t signal = 0;
+  StopWhy why = StopWhy::kNothing;  // it warns of an end for this reason, and is told beside the signal
+  Duration stops_in = {};           // who still runs then is killed
 };
 
 // All processes of the attempt here stop where they are, or go on; meanwhile nothing of it starts. Answered by
@@ -163,11 +170,20 @@ struct WorkSample {  // of a part that runs, up to now
   WorkPart part;
   WorkUse use;
 };
+struct StagingSample {  // of what is being copied
+  JobId job;
+  AttemptNo attempt = 0;
+  bool out = false;
+  std::int64_t bytes_done = 0, bytes_total = 0;
+  std::int64_t files_done = 0, files_total = 0;
+  friend bool operator==(const StagingSample&, const StagingSample&) = default;
+};
 struct Telemetry {
   std::uint32_t load_percent = 0;   // processes that ran or wanted to over the last minute; 100 is one
   std::int64_t memory_free_mb = 0;  // of the machine
   std::vector<DeviceSample> devices;
   std::vector<WorkSample> work;
+  std::vector<StagingSample> staging = {};
 };
 using FromAgent = std::variant<Hello, Renew, Report, Telemetry>;
 

@@ -45,6 +45,7 @@ inline constexpr std::size_t kOwnersMax = 64;
 inline constexpr std::size_t kPiecesMax = 1024;
 inline constexpr std::size_t kWaitingPiecesMax =
     2 * kPiecesMax;                                      // of what is left of an array when some were picked out
+inline constexpr std::size_t kStagedPathsMax = 64;       // directories or files that are staged, one way
 inline constexpr std::size_t kContainersMax = 32;        // of a sandbox
 inline constexpr std::size_t kVolumesMax = 64;           // likewise
 inline constexpr std::size_t kGroupIdsMax = 65'536;      // of a user: Linux' NGROUPS_MAX

@@ -254,6 +254,8 @@ struct TaskResult {
 };
 
 struct AttemptStarted {};
+struct StagedIn {};        // what was staged in is there; the script waits until it is on the other nodes, too
+struct CheckpointSeen {};  // by a file or a line of output that its user has named: the attempt's state has been saved
 struct LaunchFailed {
   std::string why;
   bool node_at_fault = false;  // another node may do better, and this one takes nothing until somebody has looked
@@ -265,8 +267,9 @@ struct ScriptEnded {
 };
 struct MemberStopped {
   bool fenced = false;
-  bool refused = false;  // it never ran here: an attempt of that number had been here before
-};                       // nothing of the attempt lives here any more
+  bool refused = false;      // it never ran here: an attempt of that number had been here before
+  std::string trouble = {};  // why not all was staged out; "" = it was
+};                           // nothing of the attempt lives here any more
 struct MemberPaused {
   bool paused = true;        // false: it goes on
   std::uint32_t number = 0;  // of the order that it answers (Job::pauses)
@@ -302,8 +305,9 @@ struct TaskEnded {
   ExitStatus exit;
   WorkUse use = {};
 };
-using ReportBody = std::variant<AttemptStarted, LaunchFailed, ScriptEnded, MemberStopped, StepStarted, StepEnded,
-                                TaskStarted, TaskReady, TaskEnded, MemberPaused, TaskContainers>;
+using ReportBody =
+    std::variant<AttemptStarted, LaunchFailed, ScriptEnded, MemberStopped, StepStarted, StepEnded, TaskStarted,
+                 TaskReady, TaskEnded, MemberPaused, TaskContainers, StagedIn, CheckpointSeen>;
 
 struct AgentReport {  // idempotent: late and doubled ones change nothing
   NodeId node;

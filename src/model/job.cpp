@@ -67,13 +67,27 @@ NodeReason reason_of(const Node& node) {
   return out;
 }
 
+bool stays_below(std::string_view path) {
+  if (path.empty() || path.front() == '/' || path.size() > kPathBytesMax || path.find('\0') != path.npos)
+    return false;
+  for (std::string_view rest = path; !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find('/'));
+    if (name == "..")
+      return false;
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+  }
+  return true;
+}
+
 void share_parts(JobSpec& spec, const JobSpec& other) {
   for (const auto part :
        {&JobSpec::front_end, &JobSpec::account, &JobSpec::qos, &JobSpec::reservation, &JobSpec::licenses,
         &JobSpec::comment, &JobSpec::wckey, &JobSpec::script, &JobSpec::environment, &JobSpec::work_dir,
-        &JobSpec::std_in, &JobSpec::std_out, &JobSpec::std_err, &JobSpec::submit_host, &JobSpec::command})
+        &JobSpec::std_in, &JobSpec::std_out, &JobSpec::std_err, &JobSpec::submit_host, &JobSpec::command,
+        &JobSpec::checkpoint_file, &JobSpec::checkpoint_line})
     (spec.*part).share_with(other.*part);
   for (const auto part : {&JobSpec::options, &JobSpec::labels}) (spec.*part).share_with(other.*part);
+  for (const auto part : {&JobSpec::stage_in, &JobSpec::stage_out}) (spec.*part).share_with(other.*part);
   spec.partitions.share_with(other.partitions);
   spec.groups.share_with(other.groups);
   spec.dependencies.share_with(other.dependencies);

@@ -58,6 +58,7 @@ struct Job {
   Instant begin_after;  // requeue delay: not before this
   Instant confirm_by;   // when the nodes must have confirmed the last order to start, stop or pause; 0 = nobody asks
   bool warned = false;  // signal_ahead has been sent
+  bool staged = false;  // the attempt's first node has what is staged in, and waits for the others
   bool hangs = false;  // a node does not confirm that it has stopped, and was opened all the same: it stays where it is
 
   Ref<Allocation> allocation;        // set exactly while holds_allocation(state)

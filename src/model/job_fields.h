@@ -173,6 +173,12 @@ constexpr void describe(V& v, const SignalAhead*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const StagedPath*) {
+  v.always("from", &StagedPath::from, bounded::kPath);
+  v.always("to", &StagedPath::to, bounded::kPath);
+}
+
+template <class V>
 constexpr void describe(V& v, const JobSpec*) {
   v("name", &JobSpec::name, bounded::kName);
   v("front_end", &JobSpec::front_end, bounded::kName);
@@ -201,6 +207,10 @@ constexpr void describe(V& v, const JobSpec*) {
   v("signal_ahead", &JobSpec::signal_ahead);
   v("kill_wait_us", &JobSpec::kill_wait, bounded::Between{0, kKillWaitMax.us});
   v("checkpoint_signal", &JobSpec::checkpoint_signal, bounded::kSignal);
+  v("checkpoint_file", &JobSpec::checkpoint_file, bounded::kPath);
+  v("checkpoint_line", &JobSpec::checkpoint_line, bounded::kName);
+  v("stage_in", &JobSpec::stage_in, bounded::Items{kStagedPathsMax});
+  v("stage_out", &JobSpec::stage_out, bounded::Items{kStagedPathsMax});
   v("script", &JobSpec::script, bounded::kName);
   v("environment", &JobSpec::environment, bounded::kName);
   v("work_dir", &JobSpec::work_dir, bounded::kPath);
@@ -217,9 +227,22 @@ constexpr void describe(V& v, const JobSpec*) {
 }
 
 inline std::optional<Fault> unacceptable(const JobSpec& spec) {
-  if (!spec.groups.empty())
-    return {};
-  return Fault{"groups", "must have at least one group"};
+  if (spec.groups.empty())
+    return Fault{"groups", "must have at least one group"};
+  constexpr const char* kWithin = "must be a path in the job's scratch: relative and without \"..\"";
+  std::size_t bytes = 0;
+  for (const auto* paths : {&spec.stage_in, &spec.stage_out})
+    for (const StagedPath& path : *paths) bytes += path.from.size() + path.to.size();
+  if (bytes > kTextBytesMax)
+    return Fault{spec.stage_in.empty() ? "stage_out" : "stage_in",
+                 format("and its kin have {} bytes; {} are allowed", bytes, kTextBytesMax)};
+  for (const StagedPath& path : spec.stage_in)
+    if (path.from.empty() || !stays_below(path.to))
+      return Fault{"stage_in", path.from.empty() ? "must name what is copied" : kWithin};
+  for (const StagedPath& path : spec.stage_out)
+    if (path.to.empty() || !stays_below(path.from))
+      return Fault{"stage_out", path.to.empty() ? "must name where it is copied to" : kWithin};
+  return {};
 }
 
 template <class V>
@@ -317,6 +340,7 @@ constexpr void describe(V& v, const Job*) {
   v("begin_after_us", &Job::begin_after);
   v("confirm_by_us", &Job::confirm_by);
   v("hangs", &Job::hangs);
+  v("staged", &Job::staged);
   v("warned", &Job::warned);
   v("allocation", &Job::allocation);
   v("members", &Job::members, bounded::MemberLetters{});

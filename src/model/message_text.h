@@ -46,6 +46,8 @@ struct MessageText {
 
   // Bodies of reports.
   std::string operator()(const AttemptStarted&) const { return "attempt started"; }
+  std::string operator()(const StagedIn&) const { return "staged in"; }
+  std::string operator()(const CheckpointSeen&) const { return "checkpoint seen"; }
   std::string operator()(const LaunchFailed& m) const {
     return (m.node_at_fault ? "launch failed, the node is at fault: " : "launch failed: ") + m.why;
   }
@@ -53,7 +55,8 @@ struct MessageText {
     return format("script ended {}{}", exit(m.exit), m.by_itself ? " by itself" : "");
   }
   std::string operator()(const MemberStopped& m) const {
-    return format("member stopped{}{}", m.fenced ? " fenced" : "", m.refused ? " refused" : "");
+    return format("member stopped{}{}{}", m.fenced ? " fenced" : "", m.refused ? " refused" : "",
+                  m.trouble.empty() ? "" : ": " + m.trouble);
   }
   std::string operator()(const StepStarted& m) const { return format("step {} started", m.step); }
   std::string operator()(const StepEnded& m) const {
@@ -113,8 +116,9 @@ struct MessageText {
     return format("stop {} within {}{}", part(m.job, m.attempt, m.part), span_text(m.kill_wait), why(m.why));
   }
   std::string operator()(const SignalWork& m) const {
-    return format("signal {} {}{}", m.signal, part(m.job, m.attempt, m.part),
-                  m.part ? "" : format(" {}", reach(m.reach)));
+    return format("signal {} {}{}{}", m.signal, part(m.job, m.attempt, m.part),
+                  m.part ? "" : format(" {}", reach(m.reach)),
+                  m.why == StopWhy::kNothing ? "" : format("{} in {}", why(m.why), span_text(m.stops_in)));
   }
   std::string operator()(const PauseWork& m) const {
     return format("{} {}-{} #{}", m.paused ? "pause" : "resume", m.job.value, m.attempt, m.number);

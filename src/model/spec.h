@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -39,6 +40,12 @@ struct SignalAhead {        // --signal: sent this long before the time limit
   friend bool operator==(const SignalAhead&, const SignalAhead&) = default;
 };
 
+// What is copied to a job's scratch before it starts, or from there when it has ended (docs/staging.md).
+struct StagedPath {
+  std::string from, to;
+  friend bool operator==(const StagedPath&, const StagedPath&) = default;
+};
+
 // What was asked for. Shared by every version of the job's record.
 struct JobSpec {
   std::string name;
@@ -64,6 +71,10 @@ struct JobSpec {
   SignalAhead signal_ahead;
   Duration kill_wait = seconds(30);    // from SIGTERM to SIGKILL
   std::int32_t checkpoint_signal = 0;  // told before it is preempted or moved, so that it saves its work; 0 = cannot
+  SharedText checkpoint_file;          // pattern (%j …); whoever touches it there says that the work is saved
+  SharedText checkpoint_line;          // so does a line of output that begins with this
+  SharedList<StagedPath> stage_in;     // to each node, before anything starts; `to` lies in the job's scratch
+  SharedList<StagedPath> stage_out;    // when all has ended there, however; `from` lies in the job's scratch
 
   SharedText script;       // blob; kScript
   SharedText environment;  // blob: NUL-separated NAME=value
@@ -79,6 +90,9 @@ struct JobSpec {
   SharedList<std::pair<std::string, std::string>> labels;
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
+
+// A path below a directory that it cannot leave: relative, no "..", neither empty nor longer than a path may be.
+bool stays_below(std::string_view path);
 
 // Where a part of spec equals that of the other one, both share it from now on.
 void share_parts(JobSpec& spec, const JobSpec& other);

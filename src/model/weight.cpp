@@ -234,6 +234,14 @@ void weigh(Weigher& w, const JobSpec& spec) {
     if (d.delay.us < 0)
       w.fields(1);
   });
+  w.text("checkpoint_file", spec.checkpoint_file);
+  w.text("checkpoint_line", spec.checkpoint_line);
+  const auto staged = [&w](const StagedPath& path) {
+    w.text("from", path.from);
+    w.text("to", path.to);
+  };
+  w.list("stage_in", spec.stage_in, staged);
+  w.list("stage_out", spec.stage_out, staged);
   w.text("script", spec.script);
   w.text("environment", spec.environment);
   w.text("work_dir", spec.work_dir);

@@ -14,6 +14,8 @@ struct PartText {
       case kPrologStep: return "prolog";
       case kEpilogStep: return "epilog";
       case kMpsStep: return "mps";
+      case kStageInStep: return "stage_in";
+      case kStageOutStep: return "stage_out";
       default: return format("{}", part.step);
     }
   }
@@ -46,6 +48,10 @@ std::optional<WorkPart> parse_part(const std::vector<std::string>& words) {
     return StepPart{kEpilogStep};
   if (words[0] == "mps")
     return StepPart{kMpsStep};
+  if (words[0] == "stage_in")
+    return StepPart{kStageInStep};
+  if (words[0] == "stage_out")
+    return StepPart{kStageOutStep};
   const auto step = parse_uint(words[0]);
   return step && *step <= INT32_MAX ? std::optional<WorkPart>(StepPart{static_cast<StepNo>(*step)}) : std::nullopt;
 }

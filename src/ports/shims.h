@@ -38,10 +38,20 @@ struct ShimStart {
   std::string oom_file, freeze_file;
   Sandbox sandbox;     // of a task that has one: its containers are what runs
   SandboxPlace place;  // with a sandbox
+  // By what its tasks tell of checkpoints: a file that is touched, and how a line of output begins. "" = not.
+  std::string checkpoint_file, checkpoint_line;
 };
 
 struct ShimEvent {
-  enum class What : unsigned char { kStarted, kFailed, kEnded, kPaused, kResumed, kContainers } what = What::kStarted;
+  enum class What : unsigned char {
+    kStarted,
+    kFailed,
+    kEnded,
+    kPaused,
+    kResumed,
+    kContainers,
+    kCheckpoint,  // one was seen, or several within a few seconds
+  } what = What::kStarted;
   WorkId key;
   std::string why;                          // kFailed
   std::vector<TaskResult> results;          // kEnded, by rank
@@ -65,6 +75,8 @@ class Shims {
   // CONT+TERM, then KILL; without a wait only that, so that nothing paused goes on. Ends in kEnded. `why` is told in
   // the output.
   virtual void stop(const WorkId& key, Duration kill_wait, StopWhy why = StopWhy::kNothing) = 0;
+  // Writes down for its tasks that they will be killed in that time, and why; nothing else happens.
+  virtual void notice(const WorkId& key, Duration killed_in, StopWhy why) = 0;
   virtual void forget(const WorkId& key) = 0;  // the result is acknowledged: remove its directory
   // What survived the agent: live and ended shims whose result was not forgotten. Their events follow again.
   virtual Result<std::vector<WorkId>> recover() = 0;

@@ -49,6 +49,8 @@ enum class Tag : std::uint16_t {
   kRange = 67,
   kNote = 68,
   kMemoryBind = 69,
+  kCheckpointFile = 95,
+  kCheckpointLine = 96,
 };
 
 void put(std::string& out, std::uint64_t value, int bytes) {
@@ -222,6 +224,8 @@ constexpr LaunchField kPartFields[] = {
     {Tag::kRange, [](Start& s, const Value& v) { s.place.range = v.text; }},
     {Tag::kNote, [](Start& s, const Value& v) { s.note = v.text; }},
     {Tag::kMemoryBind, [](Start& s, const Value& v) { s.launch.memory_bind = v.text; }},
+    {Tag::kCheckpointFile, [](Start& s, const Value& v) { s.checkpoint_file = v.text; }},
+    {Tag::kCheckpointLine, [](Start& s, const Value& v) { s.checkpoint_line = v.text; }},
 };
 
 // A tag of a later version asks for what this shim cannot do. Its agent knows which shim it started.
@@ -325,6 +329,10 @@ std::string encode_launch_record(const ShimStart& start) {
     field(out, Tag::kNote, start.note);
   if (!step.memory_bind.empty())
     field(out, Tag::kMemoryBind, step.memory_bind);
+  if (!start.checkpoint_file.empty())
+    field(out, Tag::kCheckpointFile, start.checkpoint_file);
+  if (!start.checkpoint_line.empty())
+    field(out, Tag::kCheckpointLine, start.checkpoint_line);
   if (step.pmi != Pmi::kNone)
     put_world_fields(out, step);
   return record(ShimRecord::kLaunch, out);

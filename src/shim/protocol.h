@@ -9,11 +9,12 @@
 //
 // On the control channel (an inherited socket, or a connection to io.sock that begins with the hello line) both sides
 // send lines. Agent: "signal N", "signal-first N" (to the first process of each task), "stop MILLISECONDS
-// WHY" (a StopWhy as a number; none from older agents), "forget", "pause N", "resume N". Shim: "started", "failed
-// TEXT", "ended RANK:CODE:SIGNAL:FLAGS …", "paused N", "resumed N", and before one of them "at MICROSECONDS" (boot
-// clock) when it happened; before "ended" also "used NUMBERS" (text_of(WorkUse)). Of a sandbox also "containers JSON"
-// (wire/sandbox_text.h), each time something in it is otherwise. A connection that begins otherwise
-// carries step I/O frames (wire/frame.h).
+// WHY" (a StopWhy as a number; none from older agents), "notice MILLISECONDS WHY" (the tasks' file for stops says so,
+// and nothing else happens), "forget", "pause N", "resume N". Shim: "started", "failed TEXT", "ended
+// RANK:CODE:SIGNAL:FLAGS …", "paused N", "resumed N", and before one of them "at MICROSECONDS" (boot clock) when it
+// happened; before "ended" also "used NUMBERS" (text_of(WorkUse)). Of a sandbox also "containers JSON"
+// (wire/sandbox_text.h), each time something in it is otherwise; "checkpoint" when the work was saved, by the signs
+// that the launch names. A connection that begins otherwise carries step I/O frames (wire/frame.h).
 #pragma once
 
 #include <algorithm>

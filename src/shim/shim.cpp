@@ -28,6 +28,7 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "model/hook_part.h"
+#include "shim/checkpoint_watch.h"
 #include "shim/container_task.h"
 #include "shim/control_group.h"
 #include "shim/descriptor_room.h"
@@ -38,8 +39,10 @@
 #include "shim/protocol.h"
 #include "shim/relay.h"
 #include "shim/sandbox_task.h"
+#include "shim/stage_program.h"
 #include "shim/task_inheritance.h"
 #include "shim/task_starter.h"
+#include "shim/told_lines.h"
 #include "shim/wait_set.h"
 
 namespace lockstep {
@@ -64,6 +67,9 @@ constexpr std::size_t kAgentsMax = 4;                  // of them for control
 // to say. A few may follow each other at once, further ones at this rate.
 constexpr std::int64_t kContainersEveryUs = 5 * kSecondUs;
 constexpr std::int64_t kContainersAtOnce = 12;
+// A checkpoint becomes an entry of the cluster's log, too: no more than one in this time, the last of them told.
+constexpr std::int64_t kCheckpointEveryUs = 10 * kSecondUs;
+constexpr std::int64_t kStageNoteEveryUs = kSecondUs / 4;
 constexpr std::int64_t kContainersGatherUs = 30'000;  // what changes together is told together
 constexpr int kPumpRounds = 16;
 constexpr std::uint64_t kSignalMost = 64;
@@ -172,6 +178,7 @@ class Shim {
   void pause_as_told(const Told& told);
   void go_on_as_told(const Told& told);
   void stop_as_told(const Told& told);
+  void notice_as_told(const Told& told);
   void forget(const Told& told);
 
   void client_frame(StepClient& client, const Frame& frame);
@@ -185,6 +192,12 @@ class Shim {
   Result<void> place_sandbox();
   void hear_sandbox();
   void tell_containers();
+  Result<int> listen_to_staging();
+  void watch_checkpoints();
+  void hear_told();
+  void note_staging();
+  void see_checkpoint();
+  void tell_checkpoint();
   void stop(std::int64_t kill_wait_us, StopWhy why);
   void tell_why(StopWhy why);
   void write_stop_notice(StopWhy why, std::int64_t kill_wait_us) const;
@@ -231,9 +244,16 @@ class Shim {
   std::optional<SandboxTask> sandbox_;          // of a task that is one
   std::int64_t containers_paid_us_ = 0;         // up to when words of them have been used up
   std::int64_t containers_at_us_ = kTimeNever;  // the next word of them
-  std::optional<Error> failed_;                 // no process could be made: nothing of the step shall stay
-  bool started_ = false;                        // and told so
-  std::int64_t began_us_ = 0, ended_us_ = 0;    // boot clock: an agent may hear of it much later
+  std::optional<ToldLines> told_;               // of a staging, or of who watches for checkpoints
+  std::unique_ptr<TaskStart> watch_;            // who does
+  std::unique_ptr<TaskStarter> watch_starter_;  // opens what it reads, which may take for ever
+  std::int64_t checkpoint_us_ = 0;              // boot clock: when the last one was seen; 0 = none was
+  std::int64_t checkpoint_told_us_ = 0;         // when one was told
+  std::int64_t checkpoint_at_us_ = kTimeNever;  // the next is told then
+  std::int64_t stage_noted_us_ = 0;
+  std::optional<Error> failed_;               // no process could be made: nothing of the step shall stay
+  bool started_ = false;                      // and told so
+  std::int64_t began_us_ = 0, ended_us_ = 0;  // boot clock: an agent may hear of it much later
   bool children_gone_ = false;
   bool over_ = false;            // every process of the step is gone and the result is known
   bool result_written_ = false;  // or forgotten by the agent, who has it
@@ -279,10 +299,10 @@ Result<void> Shim::prepare() {
   return listen();
 }
 
-// Hooks are the node's, and run as what is not of a job.
+// The site's programs are the node's, and run as what is not of a job.
 Result<void> Shim::open_place() {
   const auto work = key();
-  if (work && !is_hook(*work))
+  if (work && (!is_hook(*work) || is_staging(*work)))
     place_ = TRY(open_job_place(format("../../{}/{}", kPlacesFolder, place_name(work->job, work->attempt))));
   tell_place(place_, start_.launch.process.env);
   return {};
@@ -352,6 +372,7 @@ Result<void> Shim::begin_launch() {
   limits_.memory_bytes =
       std::clamp<std::size_t>(kOutputMemory / (2 * start_.launch.ranks.size()), 32 << 10, OutputLimits{}.memory_bytes);
 
+  const int tell_fd = TRY(listen_to_staging());
   std::vector<std::string> paths;
   std::vector<TaskStart*> starts;
   for (std::size_t local = 0; local < start_.launch.ranks.size(); ++local) {
@@ -362,7 +383,7 @@ Result<void> Shim::begin_launch() {
       return std::find(paths.begin(), earlier, path) != earlier;
     });
     TRY(tasks_.back()->prepare(start_, script_fd_, twin, container_ ? &*container_ : nullptr, place_,
-                               sandbox_ ? &*sandbox_ : nullptr));
+                               sandbox_ ? &*sandbox_ : nullptr, tell_fd));
     starts.push_back(tasks_.back()->start());
   }
   CHECK(starts.size() == start_.launch.ranks.size() && tasks_.size() == starts.size());
@@ -391,6 +412,72 @@ Result<void> Shim::place_sandbox() {
   sandbox_.emplace(
       TRY(SandboxTask::make(start_, text_of(*work), state ? state : "../..", format("{}/{}", run, kAddressFolder))));
   return {};
+}
+
+// The descriptor for what runs; -1: it is no program of ours.
+Result<int> Shim::listen_to_staging() {
+  const auto work = key();
+  if (!work || !is_staging(*work))
+    return -1;
+  told_.emplace(TRY(ToldLines::make()));
+  return told_->their_end();
+}
+
+// Without who watches the job runs as well.
+void Shim::watch_checkpoints() {
+  WatchedFiles files;
+  for (int stream : {0, 1}) files.outputs[stream] = tasks_.front()->output_path(stream);
+  if (files.outputs[1] == files.outputs[0])
+    files.outputs[1].clear();
+  if (told_ || !has_to_watch(start_, files))
+    return;
+  auto told = ToldLines::make();
+  if (!told.ok())
+    return;
+  told_.emplace(std::move(*told));
+  TaskPlan plan = plan_checkpoint_watch(start_, files, told_->their_end());
+  plan.mounts = place_.mounts;
+  plan.ipc = place_.ipc;
+  plan.outside = place_.outside;
+  watch_ = std::make_unique<TaskStart>(std::move(plan));
+  if (auto starter = TaskStarter::begin({watch_.get()}); starter.ok())
+    watch_starter_ = std::move(*starter);
+}
+
+void Shim::hear_told() {
+  if (!told_->read())
+    return;
+  if (watch_)
+    see_checkpoint();
+  else if (boot_clock_us() - stage_noted_us_ >= kStageNoteEveryUs)
+    note_staging();
+}
+
+// For the agent, which reads it there. Its maker is the user's: one line and no more is kept.
+void Shim::note_staging() {
+  stage_noted_us_ = boot_clock_us();
+  const std::string name(kStageFile), part = name + ".part";
+  const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0)
+    return;
+  const std::string& line = told_->line();
+  const bool whole = ::write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  ::close(fd);
+  if (whole)
+    ::rename(part.c_str(), name.c_str());
+}
+
+void Shim::see_checkpoint() {
+  checkpoint_us_ = boot_clock_us();
+  if (checkpoint_at_us_ == kTimeNever)
+    checkpoint_at_us_ = std::max(checkpoint_us_, checkpoint_told_us_ + kCheckpointEveryUs);
+}
+
+void Shim::tell_checkpoint() {
+  checkpoint_at_us_ = kTimeNever;
+  checkpoint_told_us_ = boot_clock_us();
+  if (started_ && !over_)
+    tell_agents(format("at {}\ncheckpoint\n", checkpoint_us_));
 }
 
 void Shim::hear_sandbox() {
@@ -544,6 +631,7 @@ void Shim::take_launched() {
   early_ends_.clear();
   if (sandbox_)
     sandbox_->handed_on();
+  watch_checkpoints();
   if (script_fd_ >= 0)
     ::close(std::exchange(script_fd_, -1));
   tell_world();
@@ -586,6 +674,8 @@ std::string Shim::state_lines() const {
   std::string lines(kShimHello);
   if (started_)
     lines += format("at {}\nstarted\n", began_us_);
+  if (started_ && !over_ && checkpoint_us_ > 0)
+    lines += format("at {}\ncheckpoint\n", checkpoint_us_);
   if (started_ && sandbox_ && !sandbox_->told().empty())
     lines += format("containers {}\n", sandbox_->told());
   if (over_) {
@@ -616,6 +706,8 @@ WaitSet Shim::what_to_wait_for() const {
     set.add(world_->fd(), events, {What::kWorld});
   if (sandbox_ && sandbox_->fd() >= 0)
     set.add(sandbox_->fd(), POLLIN, {What::kSandbox});
+  if (told_ && told_->fd() >= 0)
+    set.add(told_->fd(), POLLIN, {What::kTold});
   for (std::size_t i = 0; i < clients_.size(); ++i)
     set.add(clients_[i]->fd(), POLLIN | (clients_[i]->unsent() > 0 ? POLLOUT : 0), {What::kClient, i});
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
@@ -654,6 +746,7 @@ void Shim::serve(const std::vector<Awaited>& ready) {
       case Awaited::What::kStarter: take_launched(); break;
       case Awaited::What::kWorld: hear_world(); break;
       case Awaited::What::kSandbox: hear_sandbox(); break;
+      case Awaited::What::kTold: hear_told(); break;
       case Awaited::What::kClient: hear(*clients_[one.index]); break;
       case Awaited::What::kOutput: read_output(*tasks_[one.index], one.stream); break;
       case Awaited::What::kInput: tasks_[one.index]->write_input(); break;
@@ -717,12 +810,14 @@ std::int64_t Shim::act_on_timers(std::int64_t now_us) {
     tell_started();
   if (now_us >= containers_at_us_)
     tell_containers();
+  if (now_us >= checkpoint_at_us_)
+    tell_checkpoint();
   if (now_us >= world_due_us_ && world_waits_ && !paused_)
     refuse_tasks(format("lockstep-pmi, by which the tasks find each other, was not ready within {} s",
                         kWorldPatienceUs / kSecondUs));
   const std::int64_t world_due_us = world_waits_ && !paused_ ? world_due_us_ : kTimeNever;
   return std::min({kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_, started_at_us_,
-                   world_due_us, containers_at_us_});
+                   world_due_us, containers_at_us_, checkpoint_at_us_});
 }
 
 // There is always a place for one more, since it may be the agent: those go first who have not said what they are.
@@ -771,8 +866,9 @@ void Shim::hear(StepClient& client) {
 }
 
 const Shim::Order Shim::kOrders[] = {
-    {"signal", &Shim::signal_all},    {"signal-first", &Shim::signal_first}, {"pause", &Shim::pause_as_told},
-    {"resume", &Shim::go_on_as_told}, {"stop", &Shim::stop_as_told},         {"forget", &Shim::forget},
+    {"signal", &Shim::signal_all},     {"signal-first", &Shim::signal_first}, {"pause", &Shim::pause_as_told},
+    {"resume", &Shim::go_on_as_told},  {"stop", &Shim::stop_as_told},         {"forget", &Shim::forget},
+    {"notice", &Shim::notice_as_told},
 };
 
 // Words that a later agent may say, and those that say nothing, are passed over.
@@ -844,6 +940,13 @@ void Shim::stop_as_told(const Told& told) {
     return;
   const auto wait = millis(static_cast<std::int64_t>(std::min<std::uint64_t>(*told.number, INT32_MAX)));
   stop(bounded_kill_wait(wait).us, stop_why(told.why));
+}
+
+// Ahead of a signal that warns. Once it is told to end, that has been written.
+void Shim::notice_as_told(const Told& told) {
+  if (told.number && !over_ && kill_at_us_ == kTimeNever)
+    write_stop_notice(stop_why(told.why),
+                      static_cast<std::int64_t>(std::min<std::uint64_t>(*told.number, INT32_MAX)) * 1000);
 }
 
 void Shim::forget(const Told&) { result_written_ = result_written_ || over_; }
@@ -953,12 +1056,14 @@ void Shim::check_over() {
   }
   if (sandbox_)
     (void)sandbox_->read();
+  if (told_ && !watch_ && (told_->read() || !told_->line().empty()))
+    note_staging();
   over_ = true;
   close_place();
   ended_us_ = boot_clock_us();
   CHECK(ended_us_ >= began_us_);
   kill_at_us_ = fence_at_us_ = started_at_us_ = kTimeNever;
-  containers_at_us_ = kTimeNever;
+  containers_at_us_ = checkpoint_at_us_ = kTimeNever;
   const std::string containers = sandbox_ ? encode_containers_record(sandbox_->told()) : std::string();
   result_written_ = append_record(record_fd_, containers + encode_ended_record(ended_us_) + encode_use_record(use()) +
                                                   encode_result_record(results));
@@ -1028,6 +1133,8 @@ void Shim::read_output(StepTask& task, int stream) {
       killed_program_ = trim(read_proc_text(format("/proc/{}/comm", task.pid())));
     tell_of_memory_kills(kills);
   });
+  if (task.take_sign())
+    see_checkpoint();
 }
 
 WorkUse Shim::use() const {

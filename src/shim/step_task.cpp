@@ -127,7 +127,8 @@ Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool
 }
 
 Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_outputs,
-                               const ContainerPlace* container, const OpenPlace& place, const SandboxTask* sandbox) {
+                               const ContainerPlace* container, const OpenPlace& place, const SandboxTask* sandbox,
+                               int tell_fd) {
   const TaskProcesses& step = start.launch;
   CHECK(state_ == State::kPrepared && !start_ && !plan_);
   CHECK(step.argv_by_rank.empty() || local_ < step.argv_by_rank.size());
@@ -175,6 +176,11 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   }
   if (sandbox)
     put_in_sandbox(*sandbox, step.kill_wait, plan);
+  if (tell_fd >= 0) {
+    plan.program = "/proc/self/exe";
+    plan.inherited = {tell_fd};
+  }
+  for (LineSign& sign : signs_) sign = LineSign(start.checkpoint_line);
   // Around a container, too: the programs are the node's.
   if (!process.task_prologs.empty() || !process.task_epilogs.empty()) {
     std::vector<std::string> task = std::move(plan.argv);
@@ -249,6 +255,8 @@ void StepTask::read_output(int stream, const std::function<void()>& before_its_e
   CHECK(n <= 0 || logs_[stream], format("output of rank {} that nobody keeps", rank()));
   if (n > 0)
     logs_[stream]->append({chunk, static_cast<std::size_t>(n)});
+  if (n > 0 && signs_[stream].see({chunk, static_cast<std::size_t>(n)}))
+    sign_seen_ = true;
   if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
     return;
   if (before_its_end)

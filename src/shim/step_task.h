@@ -13,6 +13,7 @@
 #include "ports/shims.h"
 #include "shim/container_task.h"
 #include "shim/job_place.h"
+#include "shim/line_sign.h"
 #include "shim/output_log.h"
 #include "shim/sandbox_task.h"
 #include "shim/step_client.h"
@@ -37,10 +38,11 @@ class StepTask {
 
   // Everything before the process. twin_outputs: an earlier task of this step writes to the same file, so it is not
   // truncated. container: where the task's container is made; null: it runs on the node itself.
-  // place: what it joins. sandbox: its containers are what runs.
+  // place: what it joins. sandbox: its containers are what runs. tell_fd: what runs is a program of ours (its words are
+  // those of lockstep-shim), and tells there what it has to say; -1 = it is not.
   Result<void> prepare(const ShimStart& start, int script_fd, bool twin_outputs,
                        const ContainerPlace* container = nullptr, const OpenPlace& place = {},
-                       const SandboxTask* sandbox = nullptr);
+                       const SandboxTask* sandbox = nullptr, int tell_fd = -1);
   // What follows the tasks may write where this one wrote its errors: -1 if that is a file, or nobody listens.
   int kept_error_fd() const { return kept_error_fd_; }
   void close_kept();
@@ -69,6 +71,8 @@ class StepTask {
   // One read. At the end of the stream the function is called first: what it tells the client comes before that end.
   void read_output(int stream, const std::function<void()>& before_its_end = {});
   void drain_output(int stream);  // to the end; no process of the step is left
+  // Whether a line has come, since it was asked last, by which the job says that its work is saved.
+  bool take_sign() { return std::exchange(sign_seen_, false); }
   // A line of ours behind what the task wrote: at its client, as long as it listens. False: that is a file's business.
   bool tell_client(std::string_view line);
   OutputLog* log(int stream) const { return logs_[stream].get(); }
@@ -105,6 +109,8 @@ class StepTask {
   std::string failure_;
   std::string output_paths_[2];
   int output_fds_[2] = {-1, -1};
+  LineSign signs_[2];
+  bool sign_seen_ = false;
   std::unique_ptr<OutputLog> logs_[2];
   int input_fd_ = -1;
   int terminal_ = -1;  // master of the pty; owned by output_fds_[0]

@@ -17,6 +17,7 @@ struct Awaited {
     kStarter,
     kWorld,
     kSandbox,
+    kTold,
     kClient,
     kOutput,
     kInput

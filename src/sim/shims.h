@@ -28,6 +28,7 @@ class SimShims : public Shims {
   void signal(const WorkId& key, std::int32_t signal, Reach reach) override;
   void pause(const WorkId& key, bool paused, std::uint32_t number) override;
   void stop(const WorkId& key, Duration kill_wait, StopWhy why) override;
+  void notice(const WorkId&, Duration, StopWhy) override {}  // nobody reads here
   void forget(const WorkId& key) override;
   Result<std::vector<WorkId>> recover() override;
 

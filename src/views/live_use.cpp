@@ -23,7 +23,8 @@ WorkUse bounded_use(WorkUse use) {
   return use;
 }
 
-bool holds(const Tables& tables, const WorkSample& sample, NodeId node) {
+template <class Sample>
+bool holds(const Tables& tables, const Sample& sample, NodeId node) {
   const Job* job = tables.job(sample.job);
   if (!job || !job->allocation || job->allocation->attempt != sample.attempt)
     return false;
@@ -53,6 +54,32 @@ void LiveUse::take(const Tables& tables, const Node& node, Telemetry told, Insta
   for (const WorkSample& sample : told.work)
     if (holds(tables, sample, node.id))
       of.works[{sample.job, sample.attempt, sample.part}] = bounded_use(sample.use);
+  if (told.staging.size() > kWorksMost)
+    told.staging.resize(kWorksMost);
+  of.staging.clear();
+  for (StagingSample& sample : told.staging)
+    if (holds(tables, sample, node.id)) {
+      for (std::int64_t* const amount :
+           {&sample.bytes_done, &sample.bytes_total, &sample.files_done, &sample.files_total})
+        bound(*amount);
+      of.staging.push_back(sample);
+    }
+}
+
+std::vector<std::pair<NodeId, StagingSample>> LiveUse::staging(const Job& job) const {
+  std::vector<std::pair<NodeId, StagingSample>> out;
+  if (!job.allocation)
+    return out;
+  std::set<NodeId> seen;
+  for (const Grant& grant : job.allocation->grants) {
+    const auto of = nodes_.find(grant.node);
+    if (of == nodes_.end() || !seen.insert(grant.node).second)
+      continue;
+    for (const StagingSample& sample : of->second.staging)
+      if (sample.job == job.id && sample.attempt == job.allocation->attempt)
+        out.emplace_back(grant.node, sample);
+  }
+  return out;
 }
 
 void LiveUse::apply(const std::vector<Change>& changes) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "model/agent_messages.h"
@@ -31,6 +32,8 @@ class LiveUse {
   void apply(const std::vector<Change>& changes);
 
   const NodeMeasures* node(NodeId id) const;  // null: nothing was heard
+  // What is being copied for the job's present attempt, by node.
+  std::vector<std::pair<NodeId, StagingSample>> staging(const Job& job) const;
   // Of a part of the job's present attempt: the sum over its nodes. tasks is 0 where nothing was measured yet.
   WorkUse work(const Job& job, const WorkPart& part) const;
 
@@ -38,6 +41,7 @@ class LiveUse {
   struct Of {
     NodeMeasures measures;
     std::map<WorkId, WorkUse> works;
+    std::vector<StagingSample> staging;
   };
   std::map<NodeId, Of> nodes_;
 };

@@ -1,6 +1,7 @@
 // Internal to wire: the fields of what controller and agents say to each other. See fields.h.
 #pragma once
 
+#include "model/job_fields.h"
 #include "wire/fields.h"
 
 namespace lockstep::wire {
@@ -51,6 +52,12 @@ template <class V>
 constexpr void describe(V&, const AttemptStarted*) {}
 
 template <class V>
+constexpr void describe(V&, const StagedIn*) {}
+
+template <class V>
+constexpr void describe(V&, const CheckpointSeen*) {}
+
+template <class V>
 constexpr void describe(V& v, const LaunchFailed*) {
   v("why", &LaunchFailed::why, kBytes);
   v("node_at_fault", &LaunchFailed::node_at_fault);
@@ -67,6 +74,7 @@ template <class V>
 constexpr void describe(V& v, const MemberStopped*) {
   v("fenced", &MemberStopped::fenced);
   v("refused", &MemberStopped::refused);
+  v("trouble", &MemberStopped::trouble, kBytes);
 }
 
 template <class V>
@@ -155,11 +163,23 @@ constexpr void describe(V& v, const WorkSample*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const StagingSample*) {
+  v.always("job", &StagingSample::job);
+  v.always("attempt", &StagingSample::attempt);
+  v("out", &StagingSample::out);
+  v("bytes_done", &StagingSample::bytes_done, Between{0, INT64_MAX});
+  v("bytes_total", &StagingSample::bytes_total, Between{0, INT64_MAX});
+  v("files_done", &StagingSample::files_done, Between{0, INT64_MAX});
+  v("files_total", &StagingSample::files_total, Between{0, INT64_MAX});
+}
+
+template <class V>
 constexpr void describe(V& v, const Telemetry*) {
   v("load_percent", &Telemetry::load_percent);
   v("memory_free_mb", &Telemetry::memory_free_mb, kMegabytes);
   v("devices", &Telemetry::devices, Items{DeviceSet::kCapacity});
   v("work", &Telemetry::work, Items{kHeldWorkMax});
+  v("staging", &Telemetry::staging, Items{kHoldingsMax});
 }
 
 template <class V>
@@ -252,6 +272,11 @@ constexpr void describe(V& v, const LaunchAttempt*) {
   v("has_script", &LaunchAttempt::has_script);
   v("script", &LaunchAttempt::script);
   v("process", &LaunchAttempt::process);
+  v("stage_in", &LaunchAttempt::stage_in, Items{kStagedPathsMax});
+  v("stage_out", &LaunchAttempt::stage_out, Items{kStagedPathsMax});
+  v("script_waits", &LaunchAttempt::script_waits);
+  v("checkpoint_file", &LaunchAttempt::checkpoint_file);
+  v("checkpoint_line", &LaunchAttempt::checkpoint_line);
 }
 
 template <class V>
@@ -312,6 +337,8 @@ constexpr void describe(V& v, const SignalWork*) {
   v("part", &SignalWork::part);
   v("reach", &SignalWork::reach);
   v.always("signal", &SignalWork::signal, kSignal);
+  v("why", &SignalWork::why);
+  v("stops_in_us", &SignalWork::stops_in, kSpan);
 }
 
 template <class V>

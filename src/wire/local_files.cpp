@@ -53,11 +53,9 @@ json::array array_of(const std::vector<std::string>& words) {
 }
 
 json::object object_of(const NodeHooks& h) {
-  return {{"prolog", array_of(h.prolog)},
-          {"epilog", array_of(h.epilog)},
-          {"timeout_s", h.timeout_s},
-          {"task_prolog", h.task_prolog},
-          {"task_epilog", h.task_epilog}};
+  return {{"prolog", array_of(h.prolog)}, {"epilog", array_of(h.epilog)},
+          {"timeout_s", h.timeout_s},     {"staging_timeout_s", h.staging_timeout_s},
+          {"task_prolog", h.task_prolog}, {"task_epilog", h.task_epilog}};
 }
 
 json::object object_of(const NodeHealthSettings& h) {
@@ -134,6 +132,7 @@ Result<void> read_hooks(const json::object& o, NodeHooks& h) {
   read(o, "prolog", h.prolog);
   read(o, "epilog", h.epilog);
   read(o, "timeout_s", h.timeout_s);
+  read(o, "staging_timeout_s", h.staging_timeout_s);
   read(o, "task_prolog", h.task_prolog);
   read(o, "task_epilog", h.task_epilog);
   TRY(check_paths(h.prolog, "hooks.prolog"));
@@ -142,6 +141,7 @@ Result<void> read_hooks(const json::object& o, NodeHooks& h) {
        {std::pair(&h.task_prolog, "hooks.task_prolog"), std::pair(&h.task_epilog, "hooks.task_epilog")})
     if (!path->empty())
       TRY(check_paths({*path}, name));
+  TRY(in_range(h.staging_timeout_s, 1, kDaySeconds, "hooks.staging_timeout_s"));
   return in_range(h.timeout_s, 1, kDaySeconds, "hooks.timeout_s");
 }
 

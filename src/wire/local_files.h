@@ -17,6 +17,7 @@ namespace lockstep {
 struct NodeHooks {
   std::vector<std::string> prolog, epilog;  // paths, or patterns of glob(7)
   std::uint32_t timeout_s = 300;            // of each prolog and epilog
+  std::uint32_t staging_timeout_s = 14400;  // of what a job stages in, and of what it stages out, on this node
   std::string task_prolog, task_epilog;     // "" = none
 };
 

@@ -40,6 +40,10 @@ void mend(T&) {}
 inline void mend(JobSpec& spec) {
   if (spec.groups.empty())
     spec.groups.emplace_back();
+  if (unacceptable(spec)) {
+    spec.stage_in = {};
+    spec.stage_out = {};
+  }
 }
 inline void mend(SubmitRequest& request) {
   mend(request.spec);

@@ -121,9 +121,10 @@ static_assert(std::size(kToAgent) == std::variant_size_v<ToAgent>);
 constexpr std::string_view kWorkParts[] = {"script", "step", "task"};
 static_assert(std::size(kWorkParts) == std::variant_size_v<WorkPart>);
 
-constexpr std::string_view kReports[] = {"attempt_started", "launch_failed", "script_ended",   "member_stopped",
-                                         "step_started",    "step_ended",    "task_started",   "task_ready",
-                                         "task_ended",      "member_paused", "task_containers"};
+constexpr std::string_view kReports[] = {"attempt_started", "launch_failed", "script_ended",    "member_stopped",
+                                         "step_started",    "step_ended",    "task_started",    "task_ready",
+                                         "task_ended",      "member_paused", "task_containers", "staged_in",
+                                         "checkpoint_seen"};
 static_assert(std::size(kReports) == std::variant_size_v<ReportBody>);
 
 }  // namespace

@@ -27,6 +27,7 @@ constexpr Duration kSilenceMin = seconds(10);   // a link that says nothing for 
 constexpr Duration kJournalAgain = seconds(1);  // after a failed write
 constexpr Duration kAttachAgain = millis(1);    // a shim that is about to make its socket
 constexpr int kAttachTries = 5000;
+constexpr Duration kStagingEvery = seconds(2);
 constexpr Duration kContainersEvery = seconds(5);
 constexpr Duration kLookEvery = seconds(2);     // at the boot clock; less than the drift that the controller allows
 constexpr Duration kPeerPatience = seconds(2);  // for an answer of another agent; then the controller carries the bytes
@@ -36,7 +37,7 @@ constexpr const char* kPeerProtocol = "lockstep-peer/1";
 std::string work_text(const WorkId& key) {
   std::string which = "step=batch";
   if (is_hook(key))
-    which = step_of(key)->step == kPrologStep ? "prolog" : "epilog";
+    which = text_of(key).substr(text_of(key).rfind('-') + 1);
   else if (const StepPart* step = step_of(key))
     which = format("step={}", step->step);
   else if (const TaskPart* task = task_of(key))
@@ -110,8 +111,8 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       meter_(loop, clock, settings_, std::move(groups), std::move(devices), facts_.devices.size(),
              {.measured =
                   [this](Telemetry told) {
-                    if (link_ && welcome_)
-                      link_->send(told);
+                    measured_ = std::move(told);
+                    tell_measures();
                   },
               .broken = [this](std::uint32_t index, const std::string& why) { gpu_broke(index, why); },
               .devices = [this](Result<std::vector<Device>> found) { see_devices(std::move(found)); }}),
@@ -157,6 +158,8 @@ void NodeAgent::start() {
     tell_event(event);
     if (parts_.hear(event))
       return;
+    if (event.what == ShimEvent::What::kStarted && is_staging(event.key))
+      follow_staging();
     if (event.what == ShimEvent::What::kStarted)
       meter_.look_soon();
     else if (event.what == ShimEvent::What::kEnded && !is_hook(event.key))
@@ -172,6 +175,27 @@ void NodeAgent::start() {
   pump_soon();
   renewal_.start();
   dial();
+}
+
+void NodeAgent::tell_measures() {
+  if (!link_ || !welcome_)
+    return;
+  Telemetry told = measured_;
+  told.staging = hooks_.staging(logic_.staging());
+  link_->send(std::move(told));
+}
+
+// While something is copied, more often than anything else is measured: people wait for it. The last word says that
+// nothing is any more.
+void NodeAgent::follow_staging() {
+  if (std::exchange(follows_staging_, true))
+    return;
+  loop_.after(kStagingEvery, [this] {
+    follows_staging_ = false;
+    tell_measures();
+    if (!logic_.staging().empty())
+      follow_staging();
+  });
 }
 
 void NodeAgent::look_at_containers() {
@@ -594,6 +618,7 @@ void NodeAgent::carry_out(AgentLogic::ShimOrder order) {
       if (stopping_.insert(order.key).second)  // what hangs is told again and again
         log_line(LogLevel::kInfo, format("stop {} within {} s", work_text(order.key), order.kill_wait.seconds()));
       return shims_->stop(order.key, order.kill_wait, order.why);
+    case kNotice: return shims_->notice(order.key, order.kill_wait, order.why);
     case kForget: stopping_.erase(order.key); return shims_->forget(order.key);
     case kPause:
     case kResume: return shims_->pause(order.key, order.what == kPause, order.number);

@@ -57,6 +57,8 @@ class NodeAgent {
   void watch_link();
   void see_devices(Result<std::vector<Device>> found);
   void gpu_broke(std::uint32_t index, const std::string& why);
+  void tell_measures();
+  void follow_staging();
   void look_at_containers();
   void open_step(StepOpen what, std::unique_ptr<Stream> stream);
   Result<void> may_attach(const StepTicket& ticket) const;
@@ -85,6 +87,8 @@ class NodeAgent {
   std::unique_ptr<Shims> shims_;
   GpuParts parts_;
   HookRunner hooks_;
+  Telemetry measured_;  // last, but for what is copied at present
+  bool follows_staging_ = false;
   NodeHealth health_;
   NodeMeter meter_;
   Splices splices_;

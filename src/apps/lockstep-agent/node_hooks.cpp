@@ -8,6 +8,7 @@
 
 #include "base/characters.h"
 #include "base/log_line.h"
+#include "base/plain_file.h"
 #include "base/text.h"
 #include "io/descriptor.h"
 #include "io/hook_programs.h"
@@ -17,6 +18,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kOutputMax = 1 << 20;  // of one hook, that is looked at: the last of it
+constexpr std::size_t kStageMost = 4096;     // of the word of a staging
 constexpr std::size_t kLinesMax = 20;        // of it, that go into the log: the last ones
 
 // The last of a file that a program has written as long as it liked.
@@ -41,6 +43,7 @@ HookSettings hook_settings(const NodeHooks& hooks) {
   out.prolog = !hooks.prolog.empty();
   out.epilog = !hooks.epilog.empty();
   out.prolog_limit = out.epilog_limit = seconds(hooks.timeout_s);
+  out.staging_limit = seconds(hooks.staging_timeout_s);
   return out;
 }
 
@@ -53,8 +56,26 @@ std::string HookRunner::output_of(const WorkId& hook) const {
   return settings_.state_dir + "/hooks/" + text_of(hook) + ".out";
 }
 
+std::optional<StageWord> HookRunner::staging_word(const WorkId& staging) const {
+  const auto text = read_plain(format("{}/shims/{}/{}", settings_.run_dir, text_of(staging), kStageFile),
+                               Links::kRefused, kStageMost);
+  return text ? decode_stage_word(*text) : std::nullopt;
+}
+
+std::vector<StagingSample> HookRunner::staging(const std::vector<WorkId>& works) const {
+  std::vector<StagingSample> out;
+  for (const WorkId& work : works) {
+    const StageWord word = staging_word(work).value_or(StageWord{});
+    out.push_back({work.job, work.attempt, step_of(work)->step == kStageOutStep, word.bytes_done, word.bytes_total,
+                   word.files_done, word.files_total});
+  }
+  return out;
+}
+
 // What was set up last is taken down first.
 Result<void> HookRunner::complete(ShimStart& start) const {
+  if (is_staging(start.key))
+    return {};  // a program of ours
   const bool prolog = step_of(start.key)->step == kPrologStep;
   auto programs = TRY(find_hook_programs(prolog ? settings_.hooks.prolog : settings_.hooks.epilog));
   if (!prolog)
@@ -77,6 +98,11 @@ void HookRunner::add_task_programs(ProcessSpec& process) const {
 void HookRunner::hear_out(ShimEvent& event) const {
   if (event.what != ShimEvent::What::kEnded)
     return;
+  if (is_staging(event.key)) {
+    if (const auto word = staging_word(event.key); word && failed(event))
+      event.why = word->failure;
+    return;
+  }
   const std::string path = output_of(event.key);
   HookOutput output = read_hook_output(end_of_file(path));
   ::unlink(path.c_str());

@@ -4,6 +4,7 @@
 
 #include "agent/hooks.h"
 #include "ports/shims.h"
+#include "shim/stage_program.h"
 #include "wire/local_files.h"
 
 namespace lockstep {
@@ -19,11 +20,14 @@ class HookRunner {
   Result<void> complete(ShimStart& start) const;
   // The site's programs around each task, outside of those that its user has named.
   void add_task_programs(ProcessSpec& process) const;
+  // How far what is copied for jobs has come.
+  std::vector<StagingSample> staging(const std::vector<WorkId>& works) const;
   // Of one that has ended: its last words become ShimEvent::why when it failed, and all of them go into the log.
   void hear_out(ShimEvent& event) const;
 
  private:
   std::string output_of(const WorkId& hook) const;
+  std::optional<StageWord> staging_word(const WorkId& staging) const;
   const AgentFile& settings_;
 };
 

@@ -2,11 +2,13 @@
 #include <cstdio>
 #include <cstring>
 
+#include "shim/checkpoint_watch.h"
 #include "shim/job_place.h"
 #include "shim/nursery.h"
 #include "shim/protocol.h"
 #include "shim/sandbox_keeper.h"
 #include "shim/shim.h"
+#include "shim/stage_program.h"
 #include "shim/task_hooks.h"
 
 int main(int argc, char** argv) {
@@ -18,6 +20,10 @@ int main(int argc, char** argv) {
     return lockstep::run_nursery(lockstep::kNurserySocketFd, argv + 1);
   if (argc >= 2 && std::strcmp(argv[1], lockstep::kAroundTaskOption) == 0)
     return lockstep::run_around_task(argc - 2, argv + 2);
+  if (argc >= 2 && std::strcmp(argv[1], lockstep::kStageOption) == 0)
+    return lockstep::run_staging(argc - 2, argv + 2);
+  if (argc >= 2 && std::strcmp(argv[1], lockstep::kWatchOption) == 0)
+    return lockstep::run_checkpoint_watch(argc - 2, argv + 2);
   if (argc == 2 && std::strcmp(argv[1], lockstep::kSandboxOption) == 0)
     return lockstep::run_sandbox_keeper();
   if (argc == 4 && std::strcmp(argv[1], lockstep::kRemovePlaceOption) == 0)

@@ -194,6 +194,7 @@ void NodeHost::obey(AgentLogic::ShimOrder& order) {
     case kSignal: shims_.signal(order.key, order.signal, order.reach); break;
     case kStop: shims_.stop(order.key, order.kill_wait, order.why); break;
     case kForget: shims_.forget(order.key); break;
+    case kNotice: shims_.notice(order.key, order.kill_wait, order.why); break;
     case kPause:
     case kResume: shims_.pause(order.key, order.what == kPause, order.number); break;
   }

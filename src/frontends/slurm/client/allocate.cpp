@@ -213,7 +213,11 @@ std::optional<Granted> allocate(const ClientContext& context, Api& api, const Su
     voice.warning(format("job {}: {}", id->value, api.warning()));
   Pending<Result<JobAnswer>> start([&context, job = *id]() {
     Api own(context);
-    return own.wait(job, Api::Until::kAllocated, true, kControllerPatience);
+    auto answer = own.wait(job, Api::Until::kAllocated, true, kControllerPatience);
+    // Nothing of it runs, and no step of it can be laid out, before its files are on all of its nodes.
+    if (answer && !is_final(answer->job->state) && !answer->job->spec->stage_in.empty())
+      return own.wait(job, Api::Until::kStarted, true, kControllerPatience);
+    return answer;
   });
   const std::int64_t asked_ms = monotonic_ms();
   WaitingWords words(context, voice, *id);

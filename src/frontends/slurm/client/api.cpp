@@ -143,8 +143,9 @@ Result<std::vector<ScancelAsk::KnownUser>> Api::users() {
 }
 
 Result<JobAnswer> Api::wait_once(JobId id, Until until, bool presence) {
-  const std::string target = format("/v1/jobs/{}/wait?for={}{}", id.value,
-                                    until == Until::kAllocated ? "allocated" : "ended", presence ? "&presence=1" : "");
+  constexpr const char* kWords[] = {"allocated", "started", "ended"};
+  const std::string target = format("/v1/jobs/{}/wait?for={}{}", id.value, kWords[static_cast<std::size_t>(until)],
+                                    presence ? "&presence=1" : "");
   const auto reply = TRY(call("GET", target, {}, seconds(90)));
   if (reply.status == 204)
     return JobAnswer{};
@@ -157,9 +158,9 @@ Result<JobAnswer> Api::wait(JobId id, Until until, bool presence, Duration patie
     auto answer = wait_once(id, until, presence);
     if (answer && answer->job) {
       const JobState state = answer->job->state;
-      if (is_final(state) ||
-          (until == Until::kAllocated &&
-           (state == JobState::kStarting || state == JobState::kRunning || state == JobState::kSuspended)))
+      const bool runs = state == JobState::kRunning || state == JobState::kSuspended;
+      if (is_final(state) || (until == Until::kAllocated && (runs || state == JobState::kStarting)) ||
+          (until == Until::kStarted && runs))
         return answer;
       sleep_for(millis(20));  // an answer that does not hold any more
       continue;

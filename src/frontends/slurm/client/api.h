@@ -44,7 +44,7 @@ class Api {
 
   // One long poll: the job once it has its nodes, or has ended; without one when the time was up and it must be asked
   // again.
-  enum class Until : unsigned char { kAllocated, kEnded };
+  enum class Until : unsigned char { kAllocated, kStarted, kEnded };
   Result<JobAnswer> wait_once(JobId id, Until until, bool presence);
   // Polls on, over lost connections for as long as patience lasts, until it holds.
   Result<JobAnswer> wait(JobId id, Until until, bool presence, Duration patience);

@@ -6,6 +6,7 @@
 #include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/values.h"
+#include "model/bounds.h"
 
 namespace lockstep::slurm {
 
@@ -232,6 +233,58 @@ Result<void> read_files(const OptionSet& options, const Surroundings& around, Jo
   return {};
 }
 
+// "SRC:DST"; the last colon parts them.
+StagedPath parted_path(const std::string& text) {
+  const auto mark = text.rfind(':');
+  return mark == text.npos ? StagedPath{text, {}} : StagedPath{text.substr(0, mark), text.substr(mark + 1)};
+}
+
+Error bad_staging(const OptionSet& options, std::string_view name, const std::string& text, std::string_view why) {
+  return invalid(format("Invalid {} specification \"{}\": {}", where_given(name, *options.find(name)), text, why),
+                 std::string(name == "stage-in" ? "stage_in" : "stage_out"));
+}
+
+std::string last_part(std::string_view path) {
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  return std::string(path.substr(path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1));
+}
+
+constexpr const char* kInScratch = "that one lies in the job's scratch: a relative path without \"..\"";
+
+Result<void> read_staging(const OptionSet& options, JobSpec& spec) {
+  std::vector<StagedPath> in, out;
+  if (const Given* given = options.find("stage-in"))
+    for (const std::string& text : split(given->text, '\n')) {
+      StagedPath path = parted_path(text);
+      if (text.find(':') == text.npos)
+        path.to = last_part(path.from);
+      if (path.from.empty() || path.to.empty())
+        return bad_staging(options, "stage-in", text, "SRC or SRC:DST is wanted");
+      if (!stays_below(path.to))
+        return bad_staging(options, "stage-in", text, format("DST is {}; {}", path.to, kInScratch));
+      path.from = absolute_path(path.from, spec.work_dir);
+      in.push_back(std::move(path));
+    }
+  if (const Given* given = options.find("stage-out"))
+    for (const std::string& text : split(given->text, '\n')) {
+      StagedPath path = parted_path(text);
+      if (path.from.empty() || path.to.empty())
+        return bad_staging(options, "stage-out", text, "SRC:DST is wanted");
+      if (!stays_below(path.from))
+        return bad_staging(options, "stage-out", text, format("SRC is {}; {}", path.from, kInScratch));
+      path.to = absolute_path(path.to, spec.work_dir);
+      out.push_back(std::move(path));
+    }
+  for (const auto* list : {&in, &out})
+    if (list->size() > kStagedPathsMax)
+      return invalid(format("--stage-in and --stage-out may be given {} times each", kStagedPathsMax));
+  spec.stage_in = std::move(in);
+  spec.stage_out = std::move(out);
+  spec.checkpoint_file = options.text("checkpoint-file");
+  spec.checkpoint_line = options.text("checkpoint-line");
+  return {};
+}
+
 Result<void> read_names(const OptionSet& options, JobSpec& spec) {
   spec.name = options.text("job-name");
   spec.account = options.text("account");
@@ -380,6 +433,7 @@ Result<SubmitRequest> job_request(const std::vector<OptionSet>& components, cons
   TRY(read_times(first, around, spec));
   TRY(read_rules(first, spec));
   TRY(read_files(first, around, spec));
+  TRY(read_staging(first, spec));
   TRY(read_array(first, request));
   if (first.has("array") && components.size() > 1)
     return invalid("Job arrays are not supported for heterogeneous jobs", "array");

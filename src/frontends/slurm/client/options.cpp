@@ -63,6 +63,9 @@ std::string_view prefix_of(SlurmCommand command) {
   return {};
 }
 
+// Given again they add to each other, a line each.
+bool is_list(std::string_view name) { return name == "stage-in" || name == "stage-out"; }
+
 unsigned bit(SlurmCommand command) { return static_cast<unsigned>(command); }
 
 bool printable(std::string_view text) {
@@ -169,6 +172,8 @@ Result<void> OptionSet::set(std::string_view name, Given given) {
     return {};
   if (def.standing == Standing::kAdvisory && !given_[row])
     note(format("{} is accepted, and has no effect here", where));
+  if (is_list(def.name) && given_[row] && given_[row]->origin == given.origin)
+    given.text = format("{}\n{}", given_[row]->text, given.text);
   given_[row] = std::move(given);
   return {};
 }

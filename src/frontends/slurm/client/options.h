@@ -58,7 +58,8 @@ class OptionSet {
   std::string text(std::string_view name, std::string_view otherwise = {}) const;
   bool by(std::string_view name, Origin origin) const;  // given, and from there
 
-  // A later call wins over an earlier one of the same or a lower origin; a higher origin stays. Options that exclude
+  // A later call wins over an earlier one of the same or a lower origin; a higher origin stays. Of --stage-in and
+  // --stage-out, calls of one origin add up: a line of text each. Options that exclude
   // each other (--mem, --mem-per-cpu, --mem-per-gpu; --requeue, --no-requeue) drop their rivals of lower origin.
   Result<void> set(std::string_view name, Given given);
   void unset(std::string_view name);

@@ -211,6 +211,48 @@ void file_lines(ShowText& out, const JobLine& line) {
   out.pair("StdOut", expand_path(std_out, facts, spec.work_dir));
 }
 
+std::string staged_text(const std::vector<StagedPath>& paths) {
+  std::vector<std::string> words;
+  for (const StagedPath& path : paths) words.push_back(format("{}:{}", path.from, path.to));
+  return join(words, ",");
+}
+
+std::string gigabytes(std::int64_t bytes) { return format("{:.1f}", static_cast<double>(bytes) / (1 << 30)); }
+
+// What of the job is copied at present, and what could not be.
+void staging_lines(ShowText& out, const JobLine& line) {
+  const JobSpec& spec = line.spec();
+  if (line.is_own) {
+    for (const auto& [name, paths] : {std::pair("StageIn", &spec.stage_in), std::pair("StageOut", &spec.stage_out)})
+      if (!paths->empty()) {
+        out.next_line();
+        out.pair(name, staged_text(*paths));
+      }
+  }
+  const LiveUse* live = line.context->live;
+  for (const auto& [id, sample] : live ? live->staging(*line.job) : std::vector<std::pair<NodeId, StagingSample>>()) {
+    const Node* node = line.context->tables.node(id);
+    out.next_line();
+    out.pair("Staging", format("{}:{}_of_{}_GiB,{}_of_{}_files,{}", sample.out ? "out" : "in",
+                               gigabytes(sample.bytes_done), gigabytes(sample.bytes_total), sample.files_done,
+                               sample.files_total, node ? node->meta.name : "?"));
+  }
+  const std::string_view reason(line.job->end_reason);
+  for (const std::string_view word : {std::string_view("StageInFailed"), std::string_view("StageOutFailed")})
+    if (const auto at = reason.find(word); at != reason.npos) {
+      out.next_line();
+      out.pair(std::string(word), reason.substr(std::min(reason.size(), at + word.size() + 1)));
+    }
+}
+
+// When the job last said that its work is saved.
+void checkpoint_line(ShowText& out, const JobLine& line) {
+  if (!line.job->checkpointed)
+    return;
+  out.next_line();
+  out.time("LastCheckpoint", wall_seconds(*line.context, line.job->checkpointed));
+}
+
 void job_record(ShowText& out, const JobLine& line, bool detail) {
   const Job& job = *line.job;
   const GroupSpec& group = line.group_spec();
@@ -259,6 +301,8 @@ void job_record(ShowText& out, const JobLine& line, bool detail) {
   }
   if (group.launch == Launch::kScript && line.is_own)
     file_lines(out, line);
+  staging_lines(out, line);
+  checkpoint_line(out, line);
   if (const std::string tres = tres_per_node(spec); !tres.empty()) {
     out.next_line();
     out.pair("TresPerNode", tres);

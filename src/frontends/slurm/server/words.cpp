@@ -185,6 +185,7 @@ void add_slurm_words(LaunchAttempt& launch, const Tables& tables, const Job& job
   PatternFacts names = pattern_facts(tables, job, *node);
   names.node_index = static_cast<std::uint32_t>(grant);
   expand_files(process, names);
+  launch.checkpoint_file = expand_path(launch.checkpoint_file, names, process.work_dir);
 }
 
 void add_slurm_words(LaunchStep& launch, const Tables& tables, const Job& job, const Step& step, std::size_t place,
