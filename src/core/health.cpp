@@ -190,7 +190,10 @@ Result<Answer> put_health_check(Txn& txn, const PutHealthCheck& ask) {
   TRY(need_admin(txn, "change health checks"));
   TRY(check_health_check(txn.tables(), ask.check));
   TRY(expect_version(txn.tables(), ask.check, ask.if_seq, "health check " + ask.check.meta.name));
-  return Answer{.seq = txn.put(ask.check)->meta.seq};
+  HealthCheck check = ask.check;
+  std::sort(check.nodes.begin(), check.nodes.end());
+  check.nodes.erase(std::unique(check.nodes.begin(), check.nodes.end()), check.nodes.end());
+  return Answer{.seq = txn.put(std::move(check))->meta.seq};
 }
 
 Result<void> remove_health_check(Txn& txn, const RemoveHealthCheck& ask) {

@@ -239,6 +239,19 @@ TEST(Health, RefusesWhatCannotBe) {
   EXPECT_EQ(w.refusal(1), "health check gpus: user carol is not known yet; it is from its first command on");
 }
 
+TEST(Health, OnlyNodesThatItNames) {
+  HealthWorld w(12);
+  HealthCheck check = HealthWorld::check();
+  check.nodes = {"n2", "n11", "n2", "n1"};
+  w.must(PutHealthCheck{check});
+  for (std::uint32_t i = 1; i <= 12; ++i)
+    EXPECT_EQ(checks_node(*w.state.tables().health_checks.at("gpus"), w.node(i)), i == 1 || i == 2 || i == 11) << i;
+  EXPECT_EQ(w.refusal(3), "health check gpus is not meant for node n3");
+  check.node_class = "large";
+  w.must(PutHealthCheck{check});
+  EXPECT_EQ(w.refusal(2), "health check gpus is not meant for node n2");
+}
+
 TEST(Health, AShellOfItsOwn) {
   HealthWorld w(1);
   HealthCheck check = HealthWorld::check();
