@@ -25,6 +25,7 @@ int load_topology(const std::string& socket, const std::string& path);
 int get_main(int argc, char** argv);
 int apply_main(int argc, char** argv);
 int diff_main(int argc, char** argv);
+int health_main(const slurm::ClientContext& context, int argc, char** argv);
 int tasks_main(const slurm::ClientContext& context, int argc, char** argv);
 int checkpoint_main(const slurm::ClientContext& context, int argc, char** argv);
 int completion_main(int argc, char** argv);
