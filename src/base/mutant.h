@@ -40,6 +40,8 @@ enum class Mutant : unsigned char {
   kStaleReading,        // a command is taken although what it rests on has changed
   kGoneBeforeStopped,   // a deleted object goes before its work has ended
   kOwnSilence,          // time in which the controller did not run counts as its nodes' silence
+  kHealthStaysOpen,     // what a health check finds bad takes work all the same
+  kHealthOpensDrained,  // a health check that passes opens what an administrator drained
   kSimulatedEnd,
   // Planted by the unit test of the check that must see them: the simulation has no processes, files or certificates.
   kLaneStarved,          // root and the nodes have no connections of their own when strangers hold all others

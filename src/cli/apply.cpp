@@ -27,7 +27,7 @@ constexpr const char* kApplyHelp = R"help(Usage: lockstep apply -f FILE [-f FILE
        lockstep apply --schema | --keys
 
 Makes a cluster what a cluster.yaml says: classes of nodes, partitions, QOS, accounts and users, limits, licences,
-reservations, policy, topology. What differs is shown, key by key, and changed, in groups of some hundred records that
+reservations, health_checks, policy, topology. What differs is shown, key by key, and changed, in groups of some hundred records that
 are changed all or none. What the file says of a record is all of it: a key that is left out is at its default. What is
 not in the file stays as it is.
 
@@ -100,6 +100,7 @@ void add_unknown_nodes(const ClusterFile& wanted, const LiveCluster& live, std::
   };
   for (const NodeClass& one : wanted.node_classes) look(Kind::kNodeClass, one.meta.name, one.nodes);
   for (const Partition& one : wanted.partitions) look(Kind::kPartition, one.meta.name, one.nodes);
+  for (const HealthCheck& one : wanted.health_checks) look(Kind::kHealthCheck, one.meta.name, one.nodes);
   std::vector<std::string> placed;
   if (wanted.topology)
     for (const TopologyLeaf& leaf : wanted.topology->leaves)
@@ -133,6 +134,16 @@ void add_unknown_users(const ClusterFile& wanted, const LiveCluster& live, std::
     notes.push_back(format("{}{}: this machine has no such user yet", join(names, ", "), is_more ? " and others" : ""));
 }
 
+// A check runs as a user whom the cluster has met.
+void add_unknown_runners(const ClusterFile& wanted, const LiveCluster& live, std::vector<std::string>& notes) {
+  std::set<std::string_view> known;
+  for (const User& user : live.users) known.insert(user.meta.name);
+  for (const HealthCheck& check : wanted.health_checks)
+    if (!known.contains(check.user))
+      notes.push_back(format("health check {}: it runs when user {} has used the cluster once (squeue is enough)",
+                             check.meta.name, check.user));
+}
+
 Result<std::string> cluster_name(ApiClient& client) {
   const auto reply = TRY(client.call("GET", "/v1/ping", "", seconds(30)));
   if (reply.status >= 300)
@@ -150,6 +161,7 @@ Result<Comparison> compare(const ApplyAsk& ask, ApiClient& client, ClusterFile w
   out.difference = differences(out.wanted, out.live, out.now);
   add_unknown_nodes(out.wanted, out.live, out.difference.notes);
   add_unknown_users(out.wanted, out.live, out.difference.notes);
+  add_unknown_runners(out.wanted, out.live, out.difference.notes);
   for (std::string& line : class_shortfalls(out.wanted, out.live)) out.difference.notes.push_back(std::move(line));
   return out;
 }

@@ -26,6 +26,7 @@ int get_main(int argc, char** argv);
 int apply_main(int argc, char** argv);
 int diff_main(int argc, char** argv);
 int kubeconfig_main(const slurm::ClientContext& context, int argc, char** argv);
+int health_main(const slurm::ClientContext& context, int argc, char** argv);
 int tasks_main(const slurm::ClientContext& context, int argc, char** argv);
 int checkpoint_main(const slurm::ClientContext& context, int argc, char** argv);
 int completion_main(int argc, char** argv);

@@ -42,6 +42,7 @@ Result<void> merge(ClusterFile& into, ClusterFile&& from, const std::string& pat
   append(into.associations, std::move(from.associations));
   append(into.licences, std::move(from.licences));
   append(into.reservations, std::move(from.reservations));
+  append(into.health_checks, std::move(from.health_checks));
   if (from.policy)
     into.policy = std::move(from.policy);
   if (from.topology)
@@ -152,6 +153,7 @@ Result<LiveCluster> read_live_cluster(ApiClient& client) {
   TRY(read_records(client, "/v1/associations", Kind::kAssociation, file.associations));
   TRY(read_records(client, "/v1/licences", Kind::kLicence, file.licences));
   TRY(read_records(client, "/v1/reservations", Kind::kReservation, file.reservations));
+  TRY(read_records(client, "/v1/health_checks", Kind::kHealthCheck, file.health_checks));
   TRY(read_single(client, "/v1/policy", Kind::kPolicy, file.policy));
   TRY(read_single(client, "/v1/topology", Kind::kTopology, file.topology));
   TRY(read_records(client, "/v1/users", Kind::kUser, live.users));
@@ -180,6 +182,7 @@ ClusterFile file_of(const LiveCluster& live) {
   sort_by_name(out.associations);
   sort_by_name(out.licences);
   sort_by_name(out.reservations);
+  sort_by_name(out.health_checks);
   return out;
 }
 

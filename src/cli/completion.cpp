@@ -35,10 +35,11 @@ constexpr std::string_view kPartitions = "sinfo -h -o %R", kNodes = "sinfo -h -N
                                "scontrol -o show reservation | sed -n 's/^ReservationName=\\([^ ]*\\).*/\\1/p'",
                            kLicences = "scontrol -o show license | sed -n 's/^LicenseName=\\([^ ]*\\).*/\\1/p'",
                            kOutputs = "printf '%s\\n' table json";
-constexpr std::string_view kLogs = "sh -c 'echo controller; squeue -h -o %i'",
-                           kSections =
-                               "printf '%s\\n' nodes partitions qos accounts licences reservations policy topology "
-                               "administrators";
+constexpr std::string_view
+    kLogs = "sh -c 'echo controller; squeue -h -o %i'",
+    kSections =
+        "printf '%s\\n' nodes partitions qos accounts licences reservations health_checks policy "
+        "topology administrators";
 constexpr Values kValues[] = {
     {"sbatch srun salloc", "partition", kPartitions},
     {"squeue", "partition partitions p", kPartitions},
@@ -112,6 +113,7 @@ constexpr Operands kOperands[] = {
     {"sacctmgr", "qos", kQos},
     {"sacctmgr", "", kAccountVerbs},
     {"scancel explain checkpoint tasks", "", kOwnJobs},
+    {"health", "", kNodes},
     {"topology", "topology", kTreeVerbs},
     {"completion", "", kShells},
     {"logs", "", kLogs},

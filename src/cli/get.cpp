@@ -30,7 +30,7 @@ namespace {
 constexpr const char* kGetHelp = R"help(Usage: lockstep get [-o yaml|json] [--keep FILE] [--dir DIR] [KIND[/NAME] …]
 
 Prints a cluster's settings as a cluster.yaml, which `lockstep apply` reads: what is at its default is left out. KIND is
-a section of the file: nodes, partitions, qos, accounts, licences, reservations, policy, topology, administrators; with
+a section of the file: nodes, partitions, qos, accounts, licences, reservations, health_checks, policy, topology, administrators; with
 a NAME only that one.
 
   -o yaml|json     how (yaml)
@@ -46,8 +46,8 @@ Examples
   lockstep get --keep cluster.yaml
 )help";
 
-constexpr std::string_view kKindWords[] = {"administrators", "nodes",        "partitions", "qos",     "accounts",
-                                           "licences",       "reservations", "policy",     "topology"};
+constexpr std::string_view kKindWords[] = {"administrators", "nodes",        "partitions", "qos",      "accounts",
+                                           "licences",       "reservations", "policy",     "topology", "health_checks"};
 
 int get_failed(const std::string& message) {
   fprintf(stderr, "lockstep get: %s\n", shown(message).c_str());
@@ -95,6 +95,7 @@ Result<ClusterFile> only_chosen(ClusterFile file, const Chosen& chosen) {
   TRY(keep_chosen(file.accounts, "accounts", chosen));
   TRY(keep_chosen(file.licences, "licences", chosen));
   TRY(keep_chosen(file.reservations, "reservations", chosen));
+  TRY(keep_chosen(file.health_checks, "health_checks", chosen));
   std::set<std::string> accounts;
   for (const Account& account : file.accounts) accounts.insert(account.meta.name);
   std::erase_if(file.associations, [&](const Association& one) { return !accounts.contains(one.account); });

@@ -25,6 +25,7 @@ A cluster
   env        print the shell exports that point commands at a cluster
   logs       logs of the controller and of nodes; what a job wrote, and how it ended
   node       join a node, drain, resume, cut off or remove nodes
+  health     what checks found on nodes, with evidence and time
   topology   load, check, show or clear the tree of switches
   get        print all settings of the cluster as one file
   apply      make the cluster what such a file says
@@ -104,7 +105,7 @@ constexpr Verb kVerbs[] = {
 constexpr Alias kQuestions[] = {{"explain", explain_main},       {"logs", logs_main},   {"whatif", whatif_main},
                                 {"checkpoint", checkpoint_main}, {"shell", shell_main}, {"ssh", ssh_main},
                                 {"ssh-config", ssh_config_main}, {"tasks", tasks_main},
-                                {"kubeconfig", kubeconfig_main}};
+                                {"kubeconfig", kubeconfig_main}, {"health", health_main}};
 
 int no_such_verb(const std::string& verb) {
   const auto meant = nearest(verb, all_verbs());

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kActs[] = {"cancel", "hold",        "release", "requeue",    "update",      "suspend",
                                       "resume", "signal",      "scale",   "topology",   "user",        "account",
                                       "remove", "association", "qos",     "licence",    "reservation", "policy",
-                                      "reset",  "partition",   "token",   "checkpoint", "node_class"};
+                                      "reset",  "partition",   "token",   "checkpoint", "node_class",  "health_check"};
 
 std::string user_text(UserId id, const Tables& tables) {
   const auto it = tables.users.find(id);

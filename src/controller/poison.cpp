@@ -96,6 +96,11 @@ struct Describe {
   std::string operator()(const ResetUsage& c) const { return format("reset usage {}/{}", c.account, c.user); }
   std::string operator()(const PutNodeClass& c) const { return format("node_class {}", c.node_class.meta.name); }
   std::string operator()(const RemoveNodeClass& c) const { return format("remove node_class {}", c.name); }
+  std::string operator()(const PutHealthCheck& c) const { return format("health_check {}", c.check.meta.name); }
+  std::string operator()(const RemoveHealthCheck& c) const { return format("remove health_check {}", c.name); }
+  std::string operator()(const RunHealthCheck& c) const {
+    return format("run health_check {} {}", c.check, c.node.value);
+  }
   std::string operator()(const PutPartition& c) const { return format("partition {}", c.partition.meta.name); }
   std::string operator()(const RemovePartition& c) const { return format("remove partition {}", c.name); }
   std::string operator()(const PutObject& c) const {

@@ -1,6 +1,7 @@
 #include "controller/record_routes.h"
 
 #include "base/text.h"
+#include "controller/health_page.h"
 #include "controller/job_page.h"
 #include "controller/record_list.h"
 #include "model/table_of.h"
@@ -180,6 +181,7 @@ constexpr Removal kRemovals[] = {
     {Kind::kLicence, remove_by_name<RemoveLicence>},
     {Kind::kReservation, remove_by_name<RemoveReservation>},
     {Kind::kNodeClass, remove_by_name<RemoveNodeClass>},
+    {Kind::kHealthCheck, remove_by_name<RemoveHealthCheck>},
     {Kind::kTopology, [](const std::string&) -> Result<CommandBody> { return CommandBody(PutTopology{}); }},
 };
 
@@ -209,6 +211,7 @@ Result<CommandBody> command_of(RecordChange change) {
   add_put<PutPolicy>(change.policy, change, body);
   add_put<PutTopology>(change.topology, change, body);
   add_put<PutNodeClass>(change.node_class, change, body);
+  add_put<PutHealthCheck>(change.health_check, change, body);
   CHECK(body, "a change puts a record or removes one: its decoder says so");
   return std::move(*body);
 }
@@ -278,6 +281,11 @@ std::vector<FrontRoute> record_routes() {
       read_row("/v1/node_classes/*", read_named<NodeClass>),
       put_row("/v1/node_classes/*", put_record<PutNodeClass, decode_node_class>),
       remove_row("/v1/node_classes/*", remove_named<RemoveNodeClass>),
+      page_row("/v1/health", PageKind::kTables, health_page, "node"),
+      list_row<HealthCheck>("/v1/health_checks"),
+      read_row("/v1/health_checks/*", read_named<HealthCheck>),
+      put_row("/v1/health_checks/*", put_record<PutHealthCheck, decode_health_check>),
+      remove_row("/v1/health_checks/*", remove_named<RemoveHealthCheck>),
       list_row<Partition>("/v1/partitions"),
       read_row("/v1/partitions/*", read_named<Partition>),
       put_row("/v1/partitions/*", put_record<PutPartition, decode_partition>),

@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "controller/actor_loop.h"
 #include "controller/collector.h"
+#include "controller/health_runner.h"
 #include "controller/past_runs.h"
 #include "controller/planner_actor.h"
 #include "controller/routes.h"
@@ -92,7 +93,7 @@ struct ControllerLoop::Inner {
     planner = act("the planner", snapshot,
                   std::make_unique<PlannerActor>(
                       PlannerSettings{settings.engine.core.defragment, settings.engine.core.move_after}));
-    collector = act("the collector", snapshot, std::make_unique<Collector>());
+    collector = act("the collector", snapshot, std::make_unique<Collector>(), std::make_unique<HealthRunner>());
     if (settings.api.front_actor)
       front = act("the front ends' actor", snapshot, settings.api.front_actor());
 
@@ -241,10 +242,11 @@ struct ControllerLoop::Inner {
     core->post([this, index] { core->engine().set_trim_floor(index); });
   }
 
-  // A thread of its own for the actor.
-  std::unique_ptr<ActorLoop> act(std::string name, std::span<const Change> snapshot, std::unique_ptr<Actor> actor) {
+  // A thread for these actors.
+  template <class... Some>
+  std::unique_ptr<ActorLoop> act(std::string name, std::span<const Change> snapshot, std::unique_ptr<Some>... some) {
     std::vector<std::unique_ptr<Actor>> actors;
-    actors.push_back(std::move(actor));
+    (actors.push_back(std::move(some)), ...);
     return std::make_unique<ActorLoop>(
         std::move(name), std::move(actors), snapshot, *clock,
         ActorLoop::Outputs{[this](Command command, Engine::Reply reply) {

@@ -466,6 +466,8 @@ void end_used_up(Txn& txn, std::size_t most) {
 }
 
 bool keeps_usage(const Directory& directory, const JobSpec& spec) {
+  if (!spec.health_check.empty())
+    return false;  // what the cluster does for itself counts against nobody
   if (!directory.accounts.empty())
     return true;
   const Qos* qos = directory.qos_named(spec.qos);
@@ -482,7 +484,7 @@ void charge_usage(Txn& txn, const Job& job, Instant until) {
 }
 
 void refund_usage(Txn& txn, const Job& job, Instant from, Instant charged_until) {
-  if (from >= charged_until)
+  if (from >= charged_until || !keeps_usage(txn.tables(), *job.spec))
     return;
   const RunningUse use{job.spec.get(), job.allocation.get()};
   const auto before = txn.tables().usages.find(usage_name_of(txn.tables(), use));

@@ -11,6 +11,7 @@
 #include "core/confirm.h"
 #include "core/dependencies.h"
 #include "core/growth.h"
+#include "core/health.h"
 #include "core/jobs.h"
 #include "core/older_log.h"
 #include "core/preemption.h"
@@ -75,9 +76,12 @@ void finish_job(Txn& txn, Job job, Duration ran, Duration limit) {
   job.state = job.ending;
   job.hold = Hold::kNone;
   job.begin_after = txn.now();  // it stays listed from here, however long ago it ended
-  job.ran_on = hosts_of(txn, *txn.job(job.id)->allocation);
+  const Ref<Job> before = txn.job(job.id);
+  job.ran_on = hosts_of(txn, *before->allocation);
   txn.event(job, "Ended", job.end_reason);
-  note_unused(txn, *txn.put(std::move(job)));
+  const Ref<Job> ended = txn.put(std::move(job));
+  note_unused(txn, *ended);
+  note_health(txn, *ended, before->allocation->grants.front().node);
 }
 
 // The job waits once more. One that is moved starts again at once, because its place is kept for it; any other waits
@@ -252,9 +256,10 @@ void blame_node(Txn& txn, const Job& before, const std::string& reason) {
 
 // The node refuses the attempt, because it has had one of that number: the log was put back from a backup. Nothing of
 // this attempt ran, so the job goes back into the queue, and its next attempt has a number above. False: the attempt
-// has started elsewhere already, or the job is srun's own, which has no use for another one without its first step.
+// has started elsewhere already, or the job is one that never starts again: srun's own, which has no use for another
+// attempt without its first step, or the run of a health check.
 bool starts_above(Txn& txn, const Job& before, NodeId node) {
-  if (before.state != JobState::kStarting || before.first_step)
+  if (before.state != JobState::kStarting || before.first_step || !before.spec->health_check.empty())
     return false;
   Job job = before;
   for (const Seats::Seat& seat : txn.inner().seats_of(before).on(node)) job.members[seat.grant] = MemberState::kStopped;

@@ -17,12 +17,12 @@ concept OfJobs = OneOf<T, HoldJob, ReleaseJob, RequeueJob, SuspendJob, ResumeJob
 // The controller, its planner and its clock make these; of what nodes report no text is kept but why a launch failed.
 template <class T>
 concept OurOwn = OneOf<T, NodeAway, NodeLost, GiveUpMember, NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset,
-                       StartEpoch, LearnAttempts>;
+                       StartEpoch, LearnAttempts, RunHealthCheck>;
 // These name what is there already: a name that is too long finds nothing.
 template <class T>
-concept LooksUp =
-    OneOf<T, RemoveAccount, RemoveAssociation, RemoveQos, RemoveLicence, RemoveReservation, ResetUsage, RemovePartition,
-          RemoveNodeClass, RemoveObject, DisownJob, RedeemToken, RenewCertificate, RemoveNode, MarkCheckpoint>;
+concept LooksUp = OneOf<T, RemoveAccount, RemoveAssociation, RemoveQos, RemoveLicence, RemoveReservation, ResetUsage,
+                        RemovePartition, RemoveNodeClass, RemoveHealthCheck, RemoveObject, DisownJob, RedeemToken,
+                        RenewCertificate, RemoveNode, MarkCheckpoint>;
 
 Result<void> check_signal(std::int32_t signal) {
   if (const auto fault = bounded::kSignal.refuses(signal))
@@ -70,6 +70,7 @@ struct Bounds {
   Result<void> operator()(const PutTopology& c) const { return within_bounds(c.topology); }
   Result<void> operator()(const PutPartition& c) const { return within_bounds(c.partition); }
   Result<void> operator()(const PutNodeClass& c) const { return within_bounds(c.node_class); }
+  Result<void> operator()(const PutHealthCheck& c) const { return within_bounds(c.check); }
   Result<void> operator()(const PutObject& c) const { return within_bounds(c.object); }
   Result<void> operator()(const PutToken& c) const { return within_bounds(c.token); }
   Result<void> operator()(const UpdateNode& c) const { return within_bounds(c); }
@@ -102,6 +103,7 @@ struct Room {
   Result<void> operator()(const PutReservation& c) const { return named(tables.reservations, c.reservation); }
   Result<void> operator()(const PutPartition& c) const { return named(tables.partitions, c.partition); }
   Result<void> operator()(const PutNodeClass& c) const { return named(tables.node_classes, c.node_class); }
+  Result<void> operator()(const PutHealthCheck& c) const { return named(tables.health_checks, c.check); }
   Result<void> operator()(const PutToken& c) const { return named(tables.tokens, c.token); }
   Result<void> operator()(const PutObject& c) const {
     const Object& o = c.object;

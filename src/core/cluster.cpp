@@ -8,6 +8,7 @@
 #include "core/confirm.h"
 #include "core/dependencies.h"
 #include "core/directory.h"
+#include "core/health.h"
 #include "core/jobs.h"
 #include "core/node_classes.h"
 #include "core/nodes.h"
@@ -70,6 +71,12 @@ struct Visitor {
   Result<Answer> operator()(const ResetUsage& c) const { return done(reset_usage(txn, c)); }
   Result<Answer> operator()(const PutNodeClass& c) const { return put_node_class(txn, c); }
   Result<Answer> operator()(const RemoveNodeClass& c) const { return done(remove_node_class(txn, c)); }
+  Result<Answer> operator()(const PutHealthCheck& c) const { return put_health_check(txn, c); }
+  Result<Answer> operator()(const RemoveHealthCheck& c) const { return done(remove_health_check(txn, c)); }
+  Result<Answer> operator()(const RunHealthCheck& c) const {
+    TRY(need_controller(txn));
+    return run_health_check(txn, c);
+  }
   Result<Answer> operator()(const PutPartition& c) const { return put_partition(txn, c); }
   Result<Answer> operator()(const RemovePartition& c) const { return done(remove_partition(txn, c)); }
   Result<Answer> operator()(const PutObject& c) const { return put_object(txn, c); }
@@ -132,7 +139,8 @@ bool goes_together(const CommandBody& body) {
   return is_any_of<SubmitJob, CancelJob, HoldJob, ReleaseJob, UpdateJob, SetTaskCount, PutUser, PutAccount,
                    RemoveAccount, PutAssociation, RemoveAssociation, PutQos, RemoveQos, PutLicence, RemoveLicence,
                    PutReservation, RemoveReservation, PutPolicy, PutTopology, PutNodeClass, RemoveNodeClass,
-                   PutPartition, RemovePartition, UpdateNode, PutObject, RemoveObject, DisownJob>(body);
+                   PutHealthCheck, RemoveHealthCheck, PutPartition, RemovePartition, UpdateNode, PutObject,
+                   RemoveObject, DisownJob>(body);
 }
 
 // The refusal of one of several bodies names which: "also[2].limits".

@@ -341,6 +341,10 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
     by_calendar.insert(id);
   else if (uses_calendar(before))
     by_calendar.erase(id);
+  if (unfinished(after) && !after->spec->health_check.empty())
+    health_jobs.insert(id);
+  else
+    health_jobs.erase(id);
   refresh_timers(id);
 }
 
@@ -476,6 +480,7 @@ void ClusterState::Inner::clear_indexes() {
   objects_by_uid.clear();
   shown_by.clear();
   dependents_changed.clear();
+  health_jobs.clear();
   by_calendar.clear();
   timers.clear();
   job_timers.clear();

@@ -117,6 +117,7 @@ struct ClusterState::Inner {
   // after a restart everything counts as changed then.
   std::map<Uid, Seq> dependents_changed;
   Seq dependents_floor = 0;
+  std::set<JobId> health_jobs;                                   // of health checks, that have not ended
   std::set<JobId> by_calendar;                                   // pending or running jobs with a begin or a deadline
   Named named;                                                   // what unfinished jobs name
   std::map<std::string, std::string> class_of_node;              // node -> the class that names it

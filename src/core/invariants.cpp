@@ -42,6 +42,26 @@ void check_node_classes(const ClusterState::Inner& inner) {
   }
 }
 
+// Findings stand in order, each check has one, and only a bad one closes. A run never waits, and has its node alone.
+void check_health(const ClusterState::Inner& inner) {
+  for (const auto& [id, node] : inner.tables.nodes)
+    for (std::size_t i = 0; i < node->health.size(); ++i) {
+      const HealthFinding& one = node->health[i];
+      CHECK(i == 0 || node->health[i - 1].check < one.check,
+            format("node {} has finding {} twice", id.value, one.check));
+      CHECK(!one.closes || (one.verdict == HealthVerdict::kBad && one.at),
+            format("node {} is closed for check {}, which did not find it bad", id.value, one.check));
+    }
+  std::set<NodeId> checked;
+  for (const JobId id : inner.health_jobs) {
+    const Job& job = *inner.tables.job(id);
+    CHECK(job.allocation && job.allocation->grants.size() == 1 && job.allocation->grants.front().whole_node,
+          format("job {} runs a check on something else than a node of its own", id.value));
+    CHECK(checked.insert(job.allocation->grants.front().node).second,
+          format("job {} is a second check on its node", id.value));
+  }
+}
+
 void count_one_by_one(std::vector<Counted>& sums, const Counted& counted) {
   const auto at = std::find_if(sums.begin(), sums.end(), [&](const Counted& c) { return c.name >= counted.name; });
   if (at != sums.end() && at->name == counted.name)
@@ -294,6 +314,7 @@ void check_indexes(const ClusterState::Inner& inner) {
   CHECK(fresh.associations_of == inner.associations_of && fresh.qos_of_associations == inner.qos_of_associations,
         "associations");
   CHECK(fresh.objects_by_uid == inner.objects_by_uid && fresh.shown_by == inner.shown_by, "objects and what they show");
+  CHECK(fresh.health_jobs == inner.health_jobs, "runs of health checks");
   CHECK(fresh.by_calendar == inner.by_calendar, "jobs with dates");
   CHECK(fresh.ledger == inner.ledger, "what limits count is not the sum over the jobs");
   CHECK(fresh.minute_limits == inner.minute_limits, "limits of minutes");
@@ -316,6 +337,7 @@ void check_invariants(const ClusterState& state) {
   check_seqs(inner.tables);
   check_loads(inner);
   check_node_classes(inner);
+  check_health(inner);
   for (const auto& [id, job] : inner.tables.jobs) check_job(inner, *job);
   for (const auto& [id, job] : inner.tables.jobs) check_preemption(inner, *job);
   check_kept_places(inner);

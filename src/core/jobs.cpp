@@ -135,6 +135,9 @@ Error no_longer_pending(const Job& job) {
 
 // Whether its owner lets it start over at all. Who changes his mind says so: nobody's work is done twice by surprise.
 Result<void> may_start_over(const Job& job) {
+  if (!job.spec->health_check.empty())
+    return invalid(
+        format("job {} runs health check {}: the next run is a job of its own", job.id.value, job.spec->health_check));
   if (job.spec->groups.front().launch == Launch::kNothing)
     return invalid(format("job {} is interactive: only batch jobs can be requeued", job.id.value));
   if (!job.spec->requeue)

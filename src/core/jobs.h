@@ -10,6 +10,7 @@ namespace lockstep {
 
 // --- commands ---
 Result<Answer> submit_job(Txn& txn, const SubmitJob& ask);
+Result<Answer> submit_run(Txn& txn, const SubmitJob& ask);  // also of a health check
 Result<void> cancel_job(Txn& txn, const CancelJob& ask);
 Result<void> hold_job(Txn& txn, const HoldJob& ask);
 Result<void> release_job(Txn& txn, const ReleaseJob& ask);

@@ -11,6 +11,7 @@
 #include "core/confirm.h"
 #include "core/directory.h"
 #include "core/growth.h"
+#include "core/health.h"
 #include "core/node_classes.h"
 #include "core/older_log.h"
 #include "core/reservations.h"
@@ -116,6 +117,7 @@ Node plain_facts(const Node& facts) {
   node.meta.name = facts.meta.name;
   node.drain = node.unfit = false;
   node.unconfirmed.clear();
+  node.health.clear();
   node.reason.clear();
   node.reason_by = {};
   node.reason_at = {};
@@ -184,6 +186,7 @@ void keep_known(Node& node, const Node& known, const std::string& certificate) {
   node.weight = classed ? known.own_weight : known.weight;
   node.drain = known.drain;
   node.unconfirmed = known.unconfirmed;
+  node.health = known.health;
   if (node.features.empty())
     node.features = classed ? known.own_features : known.features;
   const bool over =
@@ -395,8 +398,10 @@ Result<Answer> update_node(Txn& txn, const UpdateNode& ask) {
   Node node = *known;
   if (ask.drain) {
     // What an administrator drained was perhaps not seen to hang as well: who resumes it sees that now.
-    if (!*ask.drain && !node.drain)
+    if (!*ask.drain && !node.drain) {
       forgive(txn, node);
+      forgive_health(node);
+    }
     node.drain = *ask.drain;
     if (!*ask.drain)
       forget_why_drained(node, txn.now());

@@ -21,6 +21,12 @@ namespace lockstep {
 namespace {
 
 const NodeLoad kNothing;
+
+// A health check looks again at a node that is closed for what it found there.
+bool may_use(const JobSpec& spec, const Node& node) {
+  return spec.health_check.empty() ? node_usable(node) : node_checkable(node, spec.health_check);
+}
+
 constexpr std::size_t kGrantsLight = 64;  // fewer are no weight beside what a submission may bring
 
 // The partition the start was planned in, if the job may run there now; else null.
@@ -165,6 +171,11 @@ Refusal apply_packing(Txn& txn, const PlannedPacking& planned) {
 
 }  // namespace
 
+Refusal start_now(Txn& txn, const PlannedStart& start) {
+  StartRules rules(txn);
+  return apply_start(txn, start, rules);
+}
+
 bool may_start_now(const Txn& txn, const Job* job) {
   return job && job->state == JobState::kPending && job->hold == Hold::kNone && job->begin_after <= txn.now();
 }
@@ -189,7 +200,7 @@ Refusal check_place(const Txn& txn, const Job& job, const Partition& partition, 
     const Node* node = txn.tables().node(grant.node);
     if (!node || grant.group >= job.spec->groups.size())
       return refusal("NoSuchNode");
-    if (!node_usable(*node))
+    if (!may_use(*job.spec, *node))
       return refusal("NodeNotUp", node->meta.name);
     nodes.push_back(node);
   }

@@ -10,6 +10,8 @@
 namespace lockstep {
 
 Answer apply_plan(Txn& txn, const ApplyPlan& plan);
+// One start, under the same rules.
+Refusal start_now(Txn& txn, const PlannedStart& start);
 
 // It waits, and nothing but room keeps it waiting.
 bool may_start_now(const Txn& txn, const Job* job);

@@ -392,6 +392,14 @@ Ref<ArrayState> array_as_asked(const ArrayAsk& ask) {
 }  // namespace
 
 Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
+  if (ask.spec && !ask.spec->health_check.empty())
+    return Error{Errc::kDenied,
+                 "runs of health checks are the cluster's own: put a record of kind health_check instead",
+                 "health_check"};
+  return submit_run(txn, ask);
+}
+
+Result<Answer> submit_run(Txn& txn, const SubmitJob& ask) {
   if (!ask.spec)
     return invalid("a job needs a description");
   if (!txn.caller().admin && txn.caller().user != ask.spec->user)

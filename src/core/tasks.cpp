@@ -365,6 +365,9 @@ Result<void> check_task_count(const Job& job, const Caller& caller, const SetTas
     return conflict(format("job {} is over", ask.job.value));
   if (ask.group >= job.spec->groups.size() || job.spec->groups[ask.group].launch != Launch::kTasks)
     return invalid(format("job {} has no group {} of tasks", ask.job.value, ask.group), "group");
+  if (!job.spec->health_check.empty())
+    return invalid(format("job {} runs health check {}, which has one task", ask.job.value, job.spec->health_check),
+                   "count");
   if (ask.count == 0)
     return invalid("a group has at least one task", "count");
   return {};

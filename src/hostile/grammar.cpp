@@ -58,6 +58,11 @@ constexpr Path kPaths[] = {
     {"GET", "/v1/node_classes"},
     {"PUT", "/v1/node_classes/*"},
     {"DELETE", "/v1/node_classes/*"},
+    {"GET", "/v1/health"},
+    {"GET", "/v1/health_checks"},
+    {"GET", "/v1/health_checks/*"},
+    {"PUT", "/v1/health_checks/*"},
+    {"DELETE", "/v1/health_checks/*"},
     {"GET", "/v1/users"},
     {"PUT", "/v1/users/*"},
     {"GET", "/v1/accounts"},
@@ -357,6 +362,7 @@ std::string Grammar::random_body() {
       {encoded_record<Topology>, ""},
       {encoded_record<User>, ""},
       {encoded_record<NodeClass>, ""},
+      {encoded_record<HealthCheck>, ""},
   };
   const std::uint64_t what = rng_.below(20);
   if (what >= std::size(kRows))
@@ -384,6 +390,8 @@ std::string Grammar::changes() {
       R"({"partition":{"nodes":["ALL"]},"name":"p1"})",
       R"({"node_class":{"nodes":["n1","n2"],"features":["fast"],"weight":3},"name":"c1"})",
       R"({"node_class":{"nodes":["n2"]},"name":"c2"})",
+      R"({"health_check":{"user":"alice","script":"true","nodes":["ALL"]},"name":"h1"})",
+      R"({"remove":"health_check","name":"h1"})",
       R"({"remove":"node_class","name":"c1"})",
       R"({"remove":"qos","name":"q1"})",
       R"({"remove":"association","name":"a1/uid1001"})",

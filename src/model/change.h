@@ -13,9 +13,10 @@ namespace lockstep {
 #define KIND(type, name, word, table, count, seen) struct type;
 #include "model/kinds.def"
 
-using Record = std::variant<Ref<Cluster>, Ref<User>, Ref<Account>, Ref<Partition>, Ref<Node>, Ref<JoinToken>, Ref<Job>,
-                            Ref<Step>, Ref<Task>, Ref<Object>, Ref<Association>, Ref<Qos>, Ref<Usage>, Ref<Licence>,
-                            Ref<Reservation>, Ref<Policy>, Ref<Topology>, Ref<Packing>, Ref<NodeClass>>;
+using Record =
+    std::variant<Ref<Cluster>, Ref<User>, Ref<Account>, Ref<Partition>, Ref<Node>, Ref<JoinToken>, Ref<Job>, Ref<Step>,
+                 Ref<Task>, Ref<Object>, Ref<Association>, Ref<Qos>, Ref<Usage>, Ref<Licence>, Ref<Reservation>,
+                 Ref<Policy>, Ref<Topology>, Ref<Packing>, Ref<NodeClass>, Ref<HealthCheck>>;
 
 struct Change {
   Seq seq = 0;

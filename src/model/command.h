@@ -166,6 +166,13 @@ struct PutNodeClass {
 struct RemoveNodeClass {
   std::string name;
 };
+struct PutHealthCheck {
+  HealthCheck check;
+  Seq if_seq = 0;
+};
+struct RemoveHealthCheck {
+  std::string name;
+};
 struct PutPartition {
   Partition partition;
   Seq if_seq = 0;
@@ -325,6 +332,11 @@ struct ApplyPlan : Plan {
   explicit ApplyPlan(Plan plan) : Plan(std::move(plan)) {}
   explicit ApplyPlan(std::vector<PlannedStart> only) { starts = std::move(only); }
 };
+// Starts the check on the node, if it is due there and the node is idle. What starts is a job like any other.
+struct RunHealthCheck {
+  std::string check;
+  NodeId node;
+};
 struct Tick {};  // act on every timer that is due
 struct SetWallOffset {
   Duration offset;
@@ -343,7 +355,8 @@ using CommandBody =
                  RemoveReservation, PutPolicy, ResetUsage, PutTopology, PutNodeClass, RemoveNodeClass, PutPartition,
                  RemovePartition, PutObject, RemoveObject, DisownJob, PutToken, RedeemToken, RenewCertificate,
                  UpdateNode, RemoveNode, NodeHello, NodeAway, NodeLost, GiveUpMember, NodeFenced, AgentReport,
-                 ApplyPlan, Tick, SetWallOffset, StartEpoch, LearnAttempts>;
+                 ApplyPlan, Tick, SetWallOffset, StartEpoch, LearnAttempts, PutHealthCheck, RemoveHealthCheck,
+                 RunHealthCheck>;
 
 // How far a command has come that is carried out in parts, so that others get their turn in between.
 struct CommandPart {

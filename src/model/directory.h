@@ -19,6 +19,7 @@ struct Directory {
   std::map<std::string, Ref<Usage>, std::less<>> usages;  // by usage_name(): those of an account are neighbours
   std::map<std::string, Ref<Licence>, std::less<>> licences;
   std::map<std::string, Ref<Reservation>, std::less<>> reservations;
+  std::map<std::string, Ref<HealthCheck>, std::less<>> health_checks;
   Ref<Policy> policy_record;  // null = the defaults
 
   // Takes over a change of one of these kinds. False: it is of another kind.

@@ -31,7 +31,8 @@ bool array_tells(const Job& array) {
 bool node_drained(const Node& node) {
   return node.drain || node.unfit ||
          std::any_of(node.unconfirmed.begin(), node.unconfirmed.end(),
-                     [](const Unconfirmed& u) { return !u.forgiven; });
+                     [](const Unconfirmed& u) { return !u.forgiven; }) ||
+         std::any_of(node.health.begin(), node.health.end(), [](const HealthFinding& f) { return f.closes; });
 }
 
 bool node_usable(const Node& node) { return node.link == NodeLink::kUp && !node_drained(node); }
@@ -50,6 +51,13 @@ NodeReason reason_of(const Node& node) {
       out.at = node.word_at;
     out.words += format("{}Node says: {}{}", out.words.empty() ? "" : "; ", node.word,
                         node.unfit && !node.drain ? kWhileItLasts : "");
+  }
+  for (const HealthFinding& one : node.health) {
+    if (!one.closes)
+      continue;
+    if (out.words.empty())
+      out.at = one.at;
+    out.words += format("{}Health check {}: {}", out.words.empty() ? "" : "; ", one.check, evidence_of(one));
   }
   const Unconfirmed* first = nullptr;
   std::size_t count = 0;
@@ -84,7 +92,7 @@ void share_parts(JobSpec& spec, const JobSpec& other) {
        {&JobSpec::front_end, &JobSpec::account, &JobSpec::qos, &JobSpec::reservation, &JobSpec::licenses,
         &JobSpec::comment, &JobSpec::wckey, &JobSpec::script, &JobSpec::environment, &JobSpec::work_dir,
         &JobSpec::std_in, &JobSpec::std_out, &JobSpec::std_err, &JobSpec::submit_host, &JobSpec::command,
-        &JobSpec::checkpoint_file, &JobSpec::checkpoint_line})
+        &JobSpec::checkpoint_file, &JobSpec::checkpoint_line, &JobSpec::health_check})
     (spec.*part).share_with(other.*part);
   for (const auto part : {&JobSpec::options, &JobSpec::labels}) (spec.*part).share_with(other.*part);
   for (const auto part : {&JobSpec::stage_in, &JobSpec::stage_out}) (spec.*part).share_with(other.*part);

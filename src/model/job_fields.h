@@ -224,6 +224,7 @@ constexpr void describe(V& v, const JobSpec*) {
   v("interactive", &JobSpec::interactive);
   v("options", &JobSpec::options, bounded::kVariables);
   v("labels", &JobSpec::labels, bounded::kLabels);
+  v("health_check", &JobSpec::health_check, bounded::kName);
 }
 
 inline std::optional<Fault> unacceptable(const JobSpec& spec) {

@@ -36,6 +36,7 @@ enum class Kind : unsigned char {
   kTopology,
   kPacking,
   kNodeClass,
+  kHealthCheck,
 };
 
 struct OwnerRef {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/time.h"
+#include "model/health.h"
 #include "model/ids.h"
 #include "model/meta.h"
 #include "model/resources.h"
@@ -42,6 +44,7 @@ struct Node {
   bool drain = false;                    // takes no new work, as an administrator decided
   bool unfit = false;                    // nor does it as its agent says, while it says so
   std::vector<Unconfirmed> unconfirmed;  // nor while one of these is not forgiven; sorted by job
+  std::vector<HealthFinding> health;     // nor while one of these closes it; sorted by check
   std::string reason;                    // why it is drained or down, as somebody said: see reason_of()
   UserId reason_by;
   std::string word;                     // what it says itself is wrong with it; "" = nothing
@@ -80,6 +83,9 @@ inline constexpr std::size_t kUnconfirmedMax = 1024;      // of a node: one is e
 inline constexpr const char* kNoCertificate = "revoked";  // Node::certificate: none counts
 bool node_drained(const Node& node);
 bool node_usable(const Node& node);  // link up and not drained
+// Up, and closed by nothing but what this health check found: the check may run there, so that it may open the node.
+bool node_checkable(const Node& node, std::string_view check);
+const HealthFinding* finding_of(const Node& node, std::string_view check);  // null: none
 
 const Unconfirmed* unconfirmed_of(const Node& node, JobId job);  // null: none
 

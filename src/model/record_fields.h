@@ -143,6 +143,34 @@ constexpr void describe(V& v, const Unconfirmed*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const HealthFinding*) {
+  v.always("check", &HealthFinding::check, bounded::kName);
+  v("verdict", &HealthFinding::verdict);
+  v("began_us", &HealthFinding::began);
+  v("at_us", &HealthFinding::at);
+  v("job", &HealthFinding::job);
+  v("exit", &HealthFinding::exit);
+  v("timed_out", &HealthFinding::timed_out);
+  v("closes", &HealthFinding::closes);
+}
+
+template <class V>
+constexpr void describe(V& v, const HealthCheck*) {
+  v("meta", &HealthCheck::meta);
+  v("user", &HealthCheck::user, bounded::kName);
+  v("account", &HealthCheck::account, bounded::kName);
+  v("script", &HealthCheck::script, bounded::kLines);
+  v("every_us", &HealthCheck::every, bounded::kSpan);
+  v("time_limit_us", &HealthCheck::time_limit, bounded::kSpan);
+  v("nodes", &HealthCheck::nodes, bounded::kAllNodes);
+  v("node_class", &HealthCheck::node_class, bounded::kName);
+  v("partition", &HealthCheck::partition, bounded::kName);
+  v("gpus", &HealthCheck::gpus);
+  v("output", &HealthCheck::output, bounded::kPath);
+  v("on_failure", &HealthCheck::on_failure);
+}
+
+template <class V>
 constexpr void describe(V& v, const Node*) {
   v("meta", &Node::meta);
   v.always("id", &Node::id);
@@ -166,6 +194,7 @@ constexpr void describe(V& v, const Node*) {
   v("drain", &Node::drain);
   v("unfit", &Node::unfit);
   v("unconfirmed", &Node::unconfirmed, bounded::Items{kUnconfirmedMax});
+  v("health", &Node::health, bounded::Items{kHealthChecksMax});
   v("reason", &Node::reason, bounded::kLines);
   v("reason_by", &Node::reason_by);
   v("word", &Node::word, bounded::kLines);

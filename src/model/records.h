@@ -7,6 +7,7 @@
 
 #include "model/accounting.h"
 #include "model/exit_status.h"
+#include "model/health.h"
 #include "model/job_state.h"
 #include "model/keys.h"
 #include "model/node.h"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/accounting.h"
+#include "model/health.h"
 #include "model/job.h"
 #include "model/kinds.h"
 #include "model/node.h"

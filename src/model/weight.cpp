@@ -252,6 +252,7 @@ void weigh(Weigher& w, const JobSpec& spec) {
   w.text("command", spec.command);
   w.pairs("options", spec.options);
   w.pairs("labels", spec.labels);
+  w.text("health_check", spec.health_check);
 }
 
 void weigh(Weigher& w, const std::vector<Grant>& grants, const char* name) {
@@ -436,6 +437,10 @@ void weigh(Weigher& w, const Node& node) {
   w.texts("features", node.features);
   w.texts("domains", node.domains);
   w.list("unconfirmed", node.unconfirmed, [&](const Unconfirmed&) { w.fields(4); });
+  w.list("health", node.health, [&](const HealthFinding& one) {
+    w.fields(8 + 4);  // its status has four
+    w.text("check", one.check);
+  });
   w.text("reason", node.reason);
   w.text("word", node.word);
   w.fields(4);
@@ -578,6 +583,18 @@ void weigh(Weigher& w, const NodeClass& one) {
   w.texts("nodes", one.nodes);
   w.texts("features", one.features);
   w.text("gpu_type", one.gpu_type);
+}
+
+void weigh(Weigher& w, const HealthCheck& check) {
+  weigh(w, check.meta);
+  w.fields(4);
+  w.text("user", check.user);
+  w.text("account", check.account);
+  w.text("script", check.script);
+  w.texts("nodes", check.nodes);
+  w.text("node_class", check.node_class);
+  w.text("partition", check.partition);
+  w.text("output", check.output);
 }
 
 void weigh(Weigher& w, const Packing& packing) {

@@ -35,5 +35,6 @@ template Result<void> within_bounds(const Reservation&);
 template Result<void> within_bounds(const Policy&);
 template Result<void> within_bounds(const Topology&);
 template Result<void> within_bounds(const NodeClass&);
+template Result<void> within_bounds(const HealthCheck&);
 
 }  // namespace lockstep

@@ -15,6 +15,9 @@ namespace {
 constexpr std::int64_t kCoresPerGpu = 16;     // what a job without GPUs loses, in GPUs
 constexpr std::int64_t kMigSliceMilli = 143;  // a seventh of a device, whatever its profile
 
+// A check of an idle node goes for whoever wants the node, at once and for good.
+bool is_health_run(const JobSpec& spec) { return !spec.health_check.empty(); }
+
 bool is_scavenger(const Directory& directory, const JobSpec& spec) {
   const Qos* qos = directory.qos_named(spec.qos);
   return qos && qos->scavenger;
@@ -61,14 +64,15 @@ std::int64_t size_milli(const std::vector<Grant>& grants) {
 }
 
 bool restartable(const JobSpec& spec) {
-  return spec.requeue && (spec.groups.front().launch == Launch::kScript ||
-                          std::any_of(spec.groups.begin(), spec.groups.end(),
-                                      [](const GroupSpec& g) { return g.launch == Launch::kTasks; }));
+  return spec.requeue && !is_health_run(spec) &&
+         (spec.groups.front().launch == Launch::kScript ||
+          std::any_of(spec.groups.begin(), spec.groups.end(),
+                      [](const GroupSpec& g) { return g.launch == Launch::kTasks; }));
 }
 
 bool preemption_is_on(const Directory& directory) {
   const Policy& policy = directory.policy();
-  return policy.preempt_by_tier || policy.preempt_for_quota ||
+  return policy.preempt_by_tier || policy.preempt_for_quota || !directory.health_checks.empty() ||
          std::any_of(directory.qos.begin(), directory.qos.end(),
                      [](const auto& q) { return q.second->scavenger || !q.second->preempts.empty(); });
 }
@@ -94,7 +98,8 @@ PreemptRight::PreemptRight(const Directory& directory, const JobSpec& spec, cons
   }
   const bool scavengers =
       std::any_of(directory.qos.begin(), directory.qos.end(), [](const auto& q) { return q.second->scavenger; });
-  any_ = by_tier_ || !preempts_.empty() || for_quota_ || (scavengers && !scavenger_);
+  any_ =
+      by_tier_ || !preempts_.empty() || for_quota_ || (scavengers && !scavenger_) || !directory.health_checks.empty();
 }
 
 int PreemptRight::rank_over(std::string_view qos, const Partition* where) const {
@@ -124,6 +129,8 @@ bool PreemptRight::may_displace(const Job& victim, const Partition* where) const
   const bool could_go = victim.state == JobState::kStarting || victim.state == JobState::kRunning;
   if (!any_ || !could_go || victim.eviction || victim.hangs)
     return false;
+  if (is_health_run(*victim.spec))
+    return true;
   const int rank = rank_over(victim.spec->qos, where);
   return rank > 0 || (rank == 0 && claims_back(victim));
 }
@@ -158,6 +165,10 @@ std::optional<PreemptTerms> PreemptRight::against(const Job& victim, const Parti
   if (!may_displace(victim, where))
     return std::nullopt;
   PreemptTerms out;
+  if (is_health_run(*victim.spec)) {
+    out.mode = PreemptMode::kCancel;
+    return out;
+  }
   out.mode = mode_of(directory_, *victim.spec, where);
   if (!can_go(out.mode, victim.state))
     return std::nullopt;
@@ -191,7 +202,9 @@ PreemptLoss loss_of(const Directory& directory, const Job& victim, PreemptMode m
       mode == PreemptMode::kSuspend || (mode == PreemptMode::kCheckpoint && victim.spec->checkpoint_signal != 0);
   const std::int64_t work = kept ? 0 : work_since(victim, victim.allocation->grants, now);
   PreemptLoss out;
-  if (is_scavenger(directory, *victim.spec))
+  if (is_health_run(*victim.spec))
+    out = {.spare_jobs = 1};
+  else if (is_scavenger(directory, *victim.spec))
     out = {.spare_work = work, .spare_jobs = 1};
   else
     out = {.work = work, .jobs = 1};

@@ -2,9 +2,9 @@
 // commits a plan, the planner while it looks for victims.
 //
 // Who may preempt whom is decided by the first of these that tells two jobs apart, so that no two jobs may ever preempt
-// each other: scavengers go for everybody else; with Policy::preempt_by_tier the lower tier of partitions goes for the
-// higher; a QOS goes for those that name it (Qos::preempts, which never runs in a circle); with
-// Policy::preempt_for_quota jobs of an account that borrows go for jobs within their own guarantee.
+// each other: runs of health checks go for everybody; scavengers go for everybody else; with Policy::preempt_by_tier
+// the lower tier of partitions goes for the higher; a QOS goes for those that name it (Qos::preempts, which never runs
+// in a circle); with Policy::preempt_for_quota jobs of an account that borrows go for jobs within their own guarantee.
 #pragma once
 
 #include <cstdint>

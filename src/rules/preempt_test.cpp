@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "model/job.h"
+#include "model/records.h"
 #include "model/spec.h"
 
 namespace lockstep {
@@ -74,6 +75,35 @@ TEST_F(Preempt, no_two_jobs_may_preempt_each_other) {
           for (const Partition* pb : {&low_tier, &high_tier})
             EXPECT_FALSE(may(a, *pa, running(b), *pb) && may(b, *pb, running(a), *pa)) << a << " " << b;
   }
+}
+
+TEST_F(Preempt, runs_of_health_checks_go_for_everybody_at_once) {
+  qos("spare", {}, true);
+  Qos exempt;
+  exempt.meta.name = "slow";
+  exempt.grace = exempt.preempt_exempt = minutes(10);
+  put(exempt);
+  Job run = running("slow");
+  JobSpec checks = spec("slow");
+  checks.health_check = "gpus";
+  checks.requeue = true;
+  run.spec = std::make_shared<JobSpec>(checks);
+  EXPECT_FALSE(PreemptRight(directory, spec("slow"), low_tier, nullptr, {}).any());
+  HealthCheck check;
+  check.meta.name = "gpus";
+  put(check);
+  EXPECT_TRUE(preemption_is_on(directory));
+  for (const char* asker : {"spare", "slow", ""}) {
+    const JobSpec asks = spec(asker);
+    const auto terms = PreemptRight(directory, asks, low_tier, nullptr, {}).against(run, &high_tier);
+    ASSERT_TRUE(terms) << asker;
+    EXPECT_EQ(terms->mode, PreemptMode::kCancel);
+    EXPECT_EQ(terms->grace, Duration{});
+    EXPECT_EQ(terms->from, Instant{});
+  }
+  EXPECT_FALSE(may("slow", low_tier, running("slow"), low_tier));
+  EXPECT_LT(loss_of(directory, run, PreemptMode::kCancel, now),
+            loss_of(directory, running("spare"), PreemptMode::kCancel, now));
 }
 
 TEST_F(Preempt, scavengers_then_tiers_then_qos) {

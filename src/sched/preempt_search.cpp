@@ -190,12 +190,12 @@ struct Preempting::Hunt {
 
   // Whom jobs of a QOS and partition may preempt, asked once for all shapes that share them.
   const std::vector<const Kind*>& kinds_for(const JobSpec& spec, const Partition& partition) {
-    const auto [it, fresh] = known_kinds.try_emplace({std::string(spec.qos), partition.meta.name});
+    const auto [it, fresh] = known_kinds.try_emplace(Kind{std::string(spec.qos), partition.meta.name});
     if (!fresh)
       return it->second;
     const PreemptRight right(directory, spec, partition, nullptr, {});
     for (const auto& [kind, jobs] : preempting.running_)
-      if (quotas || (right.any() && right.outranks(kind.first, partition_of(view, kind.second))))
+      if (quotas || (right.any() && (kind.is_check || right.outranks(kind.qos, partition_of(view, kind.partition)))))
         it->second.push_back(&kind);
     return it->second;
   }
@@ -234,7 +234,7 @@ struct Preempting::Hunt {
   std::vector<Victim> candidates(const PreemptRight& right, const std::vector<const Kind*>& kinds, Duration& grace) {
     std::vector<Victim> out;
     for (const Kind* kind : kinds) {
-      const Partition* where = partition_of(view, kind->second);
+      const Partition* where = partition_of(view, kind->partition);
       for (const auto& [id, job] : preempting.running_.at(*kind)) {
         if (preempting.victims_.contains(id))
           continue;
@@ -314,7 +314,7 @@ struct Preempting::Hunt {
   std::vector<Victim> movable(const Partition& partition, Duration after, Duration& grace) {
     std::vector<Victim> out;
     for (const auto& [kind, jobs] : preempting.running_) {
-      if (kind.second != partition.meta.name)
+      if (kind.partition != partition.meta.name)
         continue;
       for (const auto& [id, job] : jobs) {
         const auto terms = move_terms(directory, *job, &partition, after);

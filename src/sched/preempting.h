@@ -49,7 +49,12 @@ class Preempting {
              Instant end, PlanChunk& chunk) const;
 
   struct Hunt;
-  using Kind = std::pair<std::string, std::string>;  // QOS and partition of running jobs
+  // Of running jobs.
+  struct Kind {
+    std::string qos, partition;
+    bool is_check = false;  // runs of health checks, which go for everybody
+    friend auto operator<=>(const Kind&, const Kind&) = default;
+  };
 
   std::map<Kind, std::map<JobId, Ref<Job>>> running_;  // that could be victims
   std::map<JobId, Kind> kinds_;

@@ -70,6 +70,26 @@ TEST_F(Preempting, a_blocked_job_takes_the_place_of_the_one_that_lost_the_least)
   EXPECT_EQ(state(young), JobState::kPending);
 }
 
+TEST_F(Preempting, a_run_of_a_health_check_goes_for_any_job_at_once) {
+  HealthCheck check;
+  check.meta.name = "gpus";
+  core.put(check);
+  const JobId work = add("", 1, 8);
+  run();
+  JobSpec spec = ask(1, 8, minutes(5));
+  spec.groups[0].launch = Launch::kTasks;
+  spec.requeue = false;
+  spec.health_check = "gpus";
+  const JobId checks = core.add_job(spec);
+  run();
+  ASSERT_EQ(state(checks), JobState::kRunning);
+  const JobId user = add("", 1, 8);
+  run();
+  EXPECT_EQ(state(user), JobState::kRunning);
+  EXPECT_EQ(state(work), JobState::kRunning);
+  EXPECT_EQ(core.preempted, (std::map<JobId, int>{{checks, 1}}));
+}
+
 TEST_F(Preempting, nobody_goes_while_nodes_are_about_to_answer) {
   core.add_qos("low");
   core.add_qos("high", {"low"});

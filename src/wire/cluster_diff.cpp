@@ -183,6 +183,7 @@ ClusterDifference differences(const ClusterFile& file, const LiveCluster& live, 
   wire::add_differences<Association>(wanted, live.file, out);
   wire::add_differences<Licence>(wanted, live.file, out);
   wire::add_differences<Reservation>(wanted, live.file, out);
+  wire::add_differences<HealthCheck>(wanted, live.file, out);
   wire::add_single(wanted.policy, live.file.policy, out);
   wire::add_single(wanted.topology, live.file.topology, out);
   if (!wanted.topology && live.file.topology && wanted.sections.contains(Kind::kTopology))

@@ -34,6 +34,7 @@ LiveCluster cluster_of(std::string_view text) {
   number(live.file.associations);
   number(live.file.licences);
   number(live.file.reservations);
+  number(live.file.health_checks);
   return live;
 }
 

@@ -23,6 +23,7 @@ struct ClusterFile {
   std::vector<Association> associations;
   std::vector<Licence> licences;
   std::vector<Reservation> reservations;
+  std::vector<HealthCheck> health_checks;
   std::optional<Policy> policy;
   std::optional<Topology> topology;
   std::optional<std::vector<std::string>> administrators;  // login names

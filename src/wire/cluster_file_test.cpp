@@ -300,6 +300,7 @@ void tame(Reservation& r) {
   for (std::size_t i = 0; i < r.licenses.size(); ++i)
     r.licenses[i] = {format("l{}", i), 1 + std::abs(r.licenses[i].count % 1000)};
 }
+void tame(HealthCheck& c) { tame(c.nodes, "n"); }
 void tame(Policy& p) {
   tame(p.weight_tres);
   p.reset_at = {std::abs(p.reset_at.us % 4'000'000'000) * 1'000'000};
@@ -339,6 +340,7 @@ TEST(ClusterFile, EveryFieldSurvives) {
     file.associations = {tame_value<Association>(rng)};
     file.licences = {tame_value<Licence>(rng)};
     file.reservations = {tame_value<Reservation>(rng)};
+    file.health_checks = {tame_value<HealthCheck>(rng)};
     file.policy = tame_value<Policy>(rng);
     const std::string text = encode_cluster_file(file);
     const auto back = decode_cluster_file(text);
@@ -350,11 +352,28 @@ TEST(ClusterFile, EveryFieldSurvives) {
     expect_same(file.associations[0], back->associations[0], text);
     expect_same(file.licences[0], back->licences[0], text);
     expect_same(file.reservations[0], back->reservations[0], text);
+    expect_same(file.health_checks[0], back->health_checks[0], text);
     expect_same(*file.policy, *back->policy, text);
     ASSERT_EQ(encode_cluster_file(*back), text) << "seed " << seed;
     if (HasFailure())
       FAIL() << "seed " << seed;
   }
+}
+
+TEST(ClusterFile, AHealthCheckHasItsScriptAsText) {
+  const auto file = decode_cluster_file(
+      "health_checks:\n  burn:\n    nodes: g[1-2]\n    user: monitor\n    every: 1d\n    gpus: true\n    on_failure: "
+      "tell\n"
+      "    script: |\n      #!/bin/bash\n      dcgmi diag\n");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  ASSERT_EQ(file->health_checks.size(), 1u);
+  const HealthCheck& burn = file->health_checks[0];
+  EXPECT_EQ(burn.script, "#!/bin/bash\ndcgmi diag\n");
+  EXPECT_EQ(burn.nodes, (std::vector<std::string>{"g1", "g2"}));
+  EXPECT_EQ(burn.every, hours(24));
+  EXPECT_EQ(burn.on_failure, OnUnhealthy::kTell);
+  EXPECT_EQ(refusal("health_checks:\n  burn: {nodes: ALL, script: 'true'}\n"),
+            "line 2: health_checks.burn: user must be said");
 }
 
 TEST(ClusterFile, DeepAccountsNameTheirParent) {

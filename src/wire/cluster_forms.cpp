@@ -99,7 +99,8 @@ std::string FileValue::words() const {
   const bool empty = items.empty() || (shape == YamlNode::Shape::kScalar && items[0].second.empty());
   if (empty)
     return "(none)";
-  return shape == YamlNode::Shape::kScalar ? items[0].second : yaml();
+  const bool is_line = shape == YamlNode::Shape::kScalar && items[0].second.find('\n') == std::string::npos;
+  return is_line ? items[0].second : yaml();  // a script is one line between quotes
 }
 
 // --- flags, texts, names ---
@@ -696,6 +697,14 @@ Result<void> PreemptForm::read(const YamlNode& node, PreemptMode& out) {
   return {};
 }
 FileValue PreemptForm::write(PreemptMode value) { return FileValue::text(std::string(word(value))); }
+
+const FormRow OnUnhealthyForm::row{"on failure", R"({"enum":["drain","tell"]})", "`drain` or `tell`"};
+
+Result<void> OnUnhealthyForm::read(const YamlNode& node, OnUnhealthy& out) {
+  out = static_cast<OnUnhealthy>(TRY(word_of(node, words_of(OnUnhealthy{}))));
+  return {};
+}
+FileValue OnUnhealthyForm::write(OnUnhealthy value) { return FileValue::text(std::string(word(value))); }
 
 const FormRow ResetForm::row{"reset", R"({"enum":["none","now","daily","weekly","monthly","quarterly","yearly"]})",
                              "`none`, `now`, `daily`, `weekly`, `monthly`, `quarterly` or `yearly`"};

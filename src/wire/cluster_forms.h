@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "model/accounting.h"
+#include "model/health.h"
 #include "model/reservation.h"
 #include "wire/yaml.h"
 
@@ -145,6 +146,11 @@ struct PreemptForm {
   static const FormRow row;
   static Result<void> read(const YamlNode& node, PreemptMode& out);
   static FileValue write(PreemptMode value);
+};
+struct OnUnhealthyForm {
+  static const FormRow row;
+  static Result<void> read(const YamlNode& node, OnUnhealthy& out);
+  static FileValue write(OnUnhealthy value);
 };
 struct ResetForm {
   static const FormRow row;

@@ -66,6 +66,7 @@ class FileKeeper {
     named_section("qos", old_.qos, live_.qos);
     licences();
     named_section("reservations", old_.reservations, live_.reservations);
+    named_section("health_checks", old_.health_checks, live_.health_checks);
     accounts();
     const YamlNode* policy = root_.child("policy");
     if (policy && old_.policy)

@@ -331,6 +331,27 @@ constexpr std::array kTopologyKeys = {
                                                "innermost domains are blocks of NVLink: no segment leaves one"),
 };
 
+constexpr std::array kHealthCheckKeys = {
+    key<HealthCheck, HostsForm, &HealthCheck::nodes>("nodes", "", "its nodes; `ALL`: every one", true),
+    key<HealthCheck, TextForm, &HealthCheck::node_class>("class", "", "of them only those of this class of `nodes`"),
+    key<HealthCheck, TextForm, &HealthCheck::partition>("partition", "",
+                                                        "of them only those of this partition, where it runs; none: "
+                                                        "in any that has the node"),
+    key<HealthCheck, TextForm, &HealthCheck::user>("user", "", "the ordinary user that it runs as", true),
+    key<HealthCheck, TextForm, &HealthCheck::account>("account", "", "on which account; none: the user's default one"),
+    key<HealthCheck, TextForm, &HealthCheck::script>("script", "",
+                                                     "what runs; exit code 0: the node is healthy. A first line "
+                                                     "`#!PROGRAM` names another shell than `/bin/sh`",
+                                                     true),
+    key<HealthCheck, FlagForm, &HealthCheck::gpus>("gpus", "gpu", "with all GPUs of the node"),
+    key<HealthCheck, SpanForm, &HealthCheck::every>("every", "", "from the end of a run to the start of the next"),
+    key<HealthCheck, SpanForm, &HealthCheck::time_limit>("time_limit", "", "longer is a failure"),
+    key<HealthCheck, OnUnhealthyForm, &HealthCheck::on_failure>(
+        "on_failure", "", "`drain`: the node takes no work until the check passes; `tell`: it is told only"),
+    key<HealthCheck, TextForm, &HealthCheck::output>(
+        "output", "", "file on the node, written as the user; `%N` is the node, `%x` the check; none: nowhere"),
+};
+
 constexpr SectionRow kSections[] = {
     {"nodes", Kind::kNodeClass, "node class",
      "Classes of nodes by name: what is said of nodes before or after they join."},
@@ -341,6 +362,8 @@ constexpr SectionRow kSections[] = {
      "above one that stands at the top."},
     {"licences", Kind::kLicence, "licence", "Licences by name; `matlab: 50` is `matlab: {total: 50}`."},
     {"reservations", Kind::kReservation, "reservation", "Reservations by name."},
+    {"health_checks", Kind::kHealthCheck, "health check",
+     "Checks of nodes that run as jobs while a node is idle, by name (docs/hooks.md)."},
     {"policy", Kind::kPolicy, "policy", "How jobs are ordered and what is enforced."},
     {"topology", Kind::kTopology, "topology",
      "`tree` holds names within names, one for each level, and the nodes of each innermost one."},
@@ -375,6 +398,10 @@ std::span<const FileKey<Licence>> file_keys() {
 template <>
 std::span<const FileKey<Reservation>> file_keys() {
   return kReservationKeys;
+}
+template <>
+std::span<const FileKey<HealthCheck>> file_keys() {
+  return kHealthCheckKeys;
 }
 template <>
 std::span<const FileKey<Policy>> file_keys() {

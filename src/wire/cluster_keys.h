@@ -41,6 +41,8 @@ std::span<const FileKey<Licence>> file_keys();
 template <>
 std::span<const FileKey<Reservation>> file_keys();
 template <>
+std::span<const FileKey<HealthCheck>> file_keys();
+template <>
 std::span<const FileKey<Policy>> file_keys();
 template <>
 std::span<const FileKey<Topology>> file_keys();

@@ -30,6 +30,8 @@ template <>
 inline constexpr auto kListOf<Licence> = &ClusterFile::licences;
 template <>
 inline constexpr auto kListOf<Reservation> = &ClusterFile::reservations;
+template <>
+inline constexpr auto kListOf<HealthCheck> = &ClusterFile::health_checks;
 
 // Who may be removed is of a section; associations stand in that of the accounts.
 template <class T>

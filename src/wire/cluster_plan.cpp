@@ -44,6 +44,7 @@ class References {
     }
     for (const Partition& p : wanted_.partitions) TRY(of_partition(p));
     for (const Reservation& r : wanted_.reservations) TRY(of_reservation(r));
+    for (const HealthCheck& check : wanted_.health_checks) TRY(of_health_check(check));
     return {};
   }
 
@@ -83,6 +84,11 @@ class References {
     return {};
   }
 
+  Result<void> of_health_check(const HealthCheck& check) const {
+    TRY(one(Kind::kHealthCheck, check.meta.name, "partition", check.partition, partitions_, "partition"));
+    return one(Kind::kHealthCheck, check.meta.name, "account", check.account, accounts_, "account");
+  }
+
   Result<void> all(Kind kind, const std::string& name, std::string_view key, const std::vector<std::string>& names,
                    const NameSet& known, std::string_view what) const {
     for (const std::string& other : names)
@@ -117,7 +123,7 @@ class ChangePlan {
         wanted_qos_(by_name(wanted.qos)),
         live_records_(by_name(live.file.node_classes), by_name(live.file.partitions), by_name(live.file.qos),
                       by_name(live.file.accounts), by_name(live.file.associations), by_name(live.file.licences),
-                      by_name(live.file.reservations)) {
+                      by_name(live.file.reservations), by_name(live.file.health_checks)) {
     for (const Node& node : live.nodes) nodes_.insert(node.meta.name);
   }
 
@@ -131,6 +137,7 @@ class ChangePlan {
     single(wanted_.policy, live_.file.policy, &RecordChange::policy);
     single(wanted_.topology, live_.file.topology, &RecordChange::topology);
     for (const Reservation& r : wanted_.reservations) put(r, &RecordChange::reservation);
+    for (const HealthCheck& check : wanted_.health_checks) put(check, &RecordChange::health_check);
     administrators();
     if (prune_)
       removals();
@@ -317,6 +324,7 @@ class ChangePlan {
   }
 
   void removals() {
+    remove_absent<HealthCheck>();
     remove_absent<Reservation>();
     const auto gone = absent<Account>();
     std::set<std::string_view> gone_accounts;
@@ -353,7 +361,7 @@ class ChangePlan {
   const bool prune_;
   const Names<Qos> wanted_qos_;
   const std::tuple<Names<NodeClass>, Names<Partition>, Names<Qos>, Names<Account>, Names<Association>, Names<Licence>,
-                   Names<Reservation>>
+                   Names<Reservation>, Names<HealthCheck>>
       live_records_;
   std::set<std::string, std::less<>> nodes_;
   std::vector<PlannedChange> out_;

@@ -73,6 +73,7 @@ class ClusterFileReader {
       case Kind::kAccount: return read_accounts(node, "", node.key);
       case Kind::kLicence: return each_named(node, file_.licences);
       case Kind::kReservation: return each_named(node, file_.reservations);
+      case Kind::kHealthCheck: return each_named(node, file_.health_checks);
       case Kind::kPolicy: return read_policy(node);
       default: return read_topology(node);
     }

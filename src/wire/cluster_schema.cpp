@@ -66,6 +66,7 @@ std::string section_schema(const SectionRow& section) {
     case Kind::kAccount: return named_section(section.word, "account", section.meaning);
     case Kind::kLicence: return named_section(section.word, "licence_or_count", section.meaning);
     case Kind::kReservation: return named_section(section.word, "reservation", section.meaning);
+    case Kind::kHealthCheck: return named_section(section.word, "health_check", section.meaning);
     default:
       return format("  {}: {{{}, \"description\":{}}}", quoted(section.word), reference(section.word),
                     quoted(section.meaning));
@@ -89,6 +90,7 @@ std::vector<const FormRow*> every_form() {
   add_forms<Association>(out);
   add_forms<Licence>(out);
   add_forms<Reservation>(out);
+  add_forms<HealthCheck>(out);
   add_forms<Policy>(out);
   add_forms<Topology>(out);
   return out;
@@ -113,6 +115,7 @@ std::string definitions() {
   out.push_back(definition_of<Licence>("licence"));
   out.emplace_back("  \"licence_or_count\": {\"oneOf\":[{\"$ref\":\"#/$defs/count\"},{\"$ref\":\"#/$defs/licence\"}]}");
   out.push_back(definition_of<Reservation>("reservation"));
+  out.push_back(definition_of<HealthCheck>("health_check"));
   out.push_back(definition_of<Policy>("policy"));
   out.push_back(definition_of<Topology>(
       "topology", ",\n    \"tree\": {\"type\":\"object\", \"additionalProperties\":{\"$ref\":\"#/$defs/branch\"}}",
@@ -150,6 +153,7 @@ std::string table_of(Kind kind) {
              table_of<Association>();
     case Kind::kLicence: return table_of<Licence>();
     case Kind::kReservation: return table_of<Reservation>();
+    case Kind::kHealthCheck: return table_of<HealthCheck>();
     case Kind::kPolicy: return table_of<Policy>();
     default: return table_of<Topology>();
   }

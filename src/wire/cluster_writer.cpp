@@ -34,6 +34,7 @@ class ClusterFileWriter {
     accounts();
     licences();
     section("reservations", file_.reservations);
+    section("health_checks", file_.health_checks);
     if (file_.policy)
       policy(*file_.policy);
     if (file_.topology)

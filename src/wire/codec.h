@@ -71,6 +71,7 @@ Result<Reservation> decode_reservation(std::string_view text);
 Result<Policy> decode_policy(std::string_view text);
 Result<Topology> decode_topology(std::string_view text);
 Result<NodeClass> decode_node_class(std::string_view text);
+Result<HealthCheck> decode_health_check(std::string_view text);
 
 // {"error":{"code":"not_found","message":"…","field":"…"}}
 std::string encode_error(const Error& error);
@@ -86,6 +87,7 @@ std::string_view text_of(StepState state);
 std::string_view text_of(TaskState state);
 std::string_view text_of(ContainerState state);
 std::string_view text_of(NodeLink link);
+std::string_view text_of(HealthVerdict verdict);
 std::string_view text_of(Hold hold);
 std::string_view text_of(Wait wait);
 std::string_view text_of(Kind kind);

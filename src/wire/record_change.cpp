@@ -10,7 +10,7 @@ inline std::optional<Fault> unacceptable(const RecordChange& change) {
   const int puts = change.partition.has_value() + change.user.has_value() + change.account.has_value() +
                    change.association.has_value() + change.qos.has_value() + change.licence.has_value() +
                    change.reservation.has_value() + change.policy.has_value() + change.topology.has_value() +
-                   change.node_class.has_value();
+                   change.node_class.has_value() + change.health_check.has_value();
   if (puts + !change.remove.empty() != 1)
     return Fault{"", "must put one record or remove one"};
   if (!change.remove.empty() && change.if_seq != 0)
@@ -38,6 +38,7 @@ constexpr void describe(V& v, const RecordChange*) {
   v("policy", &RecordChange::policy);
   v("topology", &RecordChange::topology);
   v("node_class", &RecordChange::node_class);
+  v("health_check", &RecordChange::health_check);
   v("remove", &RecordChange::remove, kName);
   v("name", &RecordChange::name, kPhrase);
   v("if_seq", &RecordChange::if_seq);

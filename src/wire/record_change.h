@@ -28,6 +28,7 @@ struct RecordChange {
   std::optional<Policy> policy;
   std::optional<Topology> topology;
   std::optional<NodeClass> node_class;
+  std::optional<HealthCheck> health_check;
   std::string remove;  // the word of a kind (model/kinds.def)
   // Of the record, where it does not say it itself (meta.name); of an association that is removed "account/user" or
   // "account/user/partition".

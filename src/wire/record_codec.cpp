@@ -52,5 +52,8 @@ Result<Topology> decode_topology(std::string_view text) {
 Result<NodeClass> decode_node_class(std::string_view text) {
   return wire::decode_value<NodeClass>(text, wire::Origin::kCaller);
 }
+Result<HealthCheck> decode_health_check(std::string_view text) {
+  return wire::decode_value<HealthCheck>(text, wire::Origin::kCaller);
+}
 
 }  // namespace lockstep

@@ -57,6 +57,12 @@ constexpr std::string_view kKindWords[] = {
 constexpr std::string_view kNodeLinks[] = {"unknown", "up", "lost", "away"};
 static_assert(names_all(kNodeLinks, NodeLink::kAway));
 
+constexpr std::string_view kOnUnhealthy[] = {"drain", "tell"};
+static_assert(names_all(kOnUnhealthy, OnUnhealthy::kTell));
+
+constexpr std::string_view kHealthVerdicts[] = {"unknown", "healthy", "suspect", "bad"};
+static_assert(names_all(kHealthVerdicts, HealthVerdict::kBad));
+
 constexpr std::string_view kRoles[] = {"compute", "broker"};
 static_assert(names_all(kRoles, JoinToken::Role::kBroker));
 
@@ -143,6 +149,8 @@ WordList words_of(Dependency::Type) { return kDependencyTypes; }
 WordList words_of(MemberState) { return kMemberStates; }
 WordList words_of(Kind) { return kKindWords; }
 WordList words_of(NodeLink) { return kNodeLinks; }
+WordList words_of(OnUnhealthy) { return kOnUnhealthy; }
+WordList words_of(HealthVerdict) { return kHealthVerdicts; }
 WordList words_of(JoinToken::Role) { return kRoles; }
 WordList words_of(StepState) { return kStepStates; }
 WordList words_of(StopWhy) { return kStopWhys; }
@@ -167,6 +175,7 @@ std::string_view text_of(StepState state) { return wire::word(state); }
 std::string_view text_of(TaskState state) { return wire::word(state); }
 std::string_view text_of(ContainerState state) { return wire::word(state); }
 std::string_view text_of(NodeLink link) { return wire::word(link); }
+std::string_view text_of(HealthVerdict verdict) { return wire::word(verdict); }
 std::string_view text_of(Hold hold) { return wire::word(hold); }
 std::string_view text_of(Wait wait) { return wire::word(wait); }
 std::string_view text_of(Kind kind) { return wire::word(kind); }

@@ -32,6 +32,8 @@ WordList words_of(Dependency::Type);
 WordList words_of(MemberState);
 WordList words_of(Kind);
 WordList words_of(NodeLink);
+WordList words_of(OnUnhealthy);
+WordList words_of(HealthVerdict);
 WordList words_of(JoinToken::Role);
 WordList words_of(StepState);
 WordList words_of(StopWhy);

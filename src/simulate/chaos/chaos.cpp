@@ -108,6 +108,8 @@ ChaosReport run_chaos(const ChaosSettings& settings) {
   report.reserved = world.bounds.starts_in_reservations();
   report.topologies = world.topology.topologies();
   report.bound = world.topology.bound_starts();
+  report.health_runs = world.health.runs();
+  report.unhealthy = world.health.closings();
   report.closings = world.records.counts().closings;
   report.jobs = world.records.counts().jobs;
   report.simulated = world.timeline.now() - begin;
@@ -130,10 +132,10 @@ std::string run_in_child(const ChaosSettings& settings, int& status) {
     const itimerval limit{{}, {kCpuSecondsMax, 0}};
     setitimer(ITIMER_VIRTUAL, &limit, nullptr);
     const ChaosReport report = run_chaos(settings);
-    std::string text =
-        format("{} {} {} {} {} {} {} {} {} {} {} {} {}\n{}\n", report.passed ? "passed" : "failed", report.commands,
-               report.batches, report.starts, report.requeues, report.jobs, report.simulated.us, report.growths,
-               report.shrinks, report.reserved, report.topologies, report.bound, report.closings, report.failure);
+    std::string text = format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n{}\n", report.passed ? "passed" : "failed",
+                              report.commands, report.batches, report.starts, report.requeues, report.jobs,
+                              report.simulated.us, report.growths, report.shrinks, report.reserved, report.topologies,
+                              report.bound, report.closings, report.health_runs, report.unhealthy, report.failure);
     for (const std::string& note : report.notes) text += note + "\n";
     for (std::size_t at = 0; at < text.size();) {
       const ssize_t n = write(ends[1], text.data() + at, text.size() - at);
@@ -176,6 +178,8 @@ ChaosReport run_chaos_apart(const ChaosSettings& settings, bool explain) {
     report.topologies = number(10);
     report.bound = number(11);
     report.closings = number(12);
+    report.health_runs = number(13);
+    report.unhealthy = number(14);
     report.failure = lines[1];
     report.notes.assign(lines.begin() + 2, lines.end());
   } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM) {

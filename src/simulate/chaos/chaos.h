@@ -18,6 +18,7 @@ struct ChaosReport {
   std::uint64_t growths = 0, shrinks = 0, reserved = 0;  // reserved: starts in reservations
   std::uint64_t closings = 0;                            // records of nodes that did not do as they were told
   std::uint64_t topologies = 0, bound = 0;               // bound: starts of groups that a topology binds
+  std::uint64_t health_runs = 0, unhealthy = 0;          // of health checks; unhealthy: those that closed their node
   Duration simulated;
 };
 ChaosReport run_chaos(const ChaosSettings& settings);

@@ -86,14 +86,15 @@ int chaos(const ChaosRun& options) {
       std::printf(
           "{\"seed\":%llu,\"passed\":%s,\"commands\":%llu,\"jobs\":%llu,\"batches\":%llu,\"starts\":%llu,"
           "\"requeues\":%llu,\"growths\":%llu,\"shrinks\":%llu,\"reserved\":%llu,\"topologies\":%llu,\"bound\":%llu,"
-          "\"closings\":%llu,\"simulated_s\":%lld}\n",
+          "\"closings\":%llu,\"health_runs\":%llu,\"unhealthy\":%llu,\"simulated_s\":%lld}\n",
           static_cast<unsigned long long>(seed), report.passed ? "true" : "false",
           static_cast<unsigned long long>(report.commands), static_cast<unsigned long long>(report.jobs),
           static_cast<unsigned long long>(report.batches), static_cast<unsigned long long>(report.starts),
           static_cast<unsigned long long>(report.requeues), static_cast<unsigned long long>(report.growths),
           static_cast<unsigned long long>(report.shrinks), static_cast<unsigned long long>(report.reserved),
           static_cast<unsigned long long>(report.topologies), static_cast<unsigned long long>(report.bound),
-          static_cast<unsigned long long>(report.closings), static_cast<long long>(report.simulated.seconds()));
+          static_cast<unsigned long long>(report.closings), static_cast<unsigned long long>(report.health_runs),
+          static_cast<unsigned long long>(report.unhealthy), static_cast<long long>(report.simulated.seconds()));
     const double now = wall_seconds();
     if (now - told >= 2 || done == seeds.size()) {
       told = now;

@@ -22,6 +22,7 @@ ChaosClient::ChaosClient(World& world)
     : world_(world),
       admin_(world),
       fabric_(world),
+      health_(world),
       rare_(world.settings.seed ^ 0x7261'7265),
       rarely_(rare_.chance(0.3) ? 0.5 : 0.1) {}
 
@@ -116,6 +117,8 @@ bool ChaosClient::administer() {
 
 bool ChaosClient::one() {
   if (auto body = fabric_.change())
+    return send({kRoot, std::move(*body)});
+  if (auto body = health_.change())
     return send({kRoot, std::move(*body)});
   if (world_.rng.chance(0.06))
     return administer();
@@ -532,6 +535,8 @@ void ChaosClient::settle() {
     for (const auto& [id, job] : tables.jobs) settle_job(id, *job);
     for (CommandBody& body : admin_.settle()) send({kRoot, std::move(body)});
     if (auto body = fabric_.settle())
+      send({kRoot, std::move(*body)});
+    if (auto body = health_.settle())
       send({kRoot, std::move(*body)});
     for (const auto& [id, node] : tables.nodes)
       if (node->drain)

@@ -9,6 +9,7 @@
 #include "model/command.h"
 #include "simulate/chaos/admin.h"
 #include "simulate/chaos/fabric.h"
+#include "simulate/chaos/health.h"
 
 namespace lockstep::sim {
 
@@ -55,6 +56,7 @@ class ChaosClient {
   World& world_;
   ChaosAdmin admin_;
   ChaosFabric fabric_;
+  ChaosHealth health_;
   Rng rare_;  // of what few ask for: everything else stays what it was
   double rarely_;
   static constexpr int kSteps = 7;

@@ -1,6 +1,7 @@
 #include "simulate/chaos/controller_host.h"
 
 #include "controller/collector.h"
+#include "controller/health_runner.h"
 #include "controller/planner_actor.h"
 #include "io/sha256.h"
 #include "model/job.h"
@@ -84,6 +85,7 @@ ControllerHost::ControllerHost(World& world) : world_(world), dice_(world.settin
        [this](const Actor::Turn& turn, bool up_to_date) { planned(turn, up_to_date); });
   host([] { return std::make_unique<Collector>(); });
   host([this] { return std::make_unique<Replicas>(world_.settings.seed * 977 + ++replicas_made_); });
+  host([] { return std::make_unique<HealthRunner>(); });
 }
 
 // Opens the engine over what the log holds, as a controller's process does, and makes its actors.
@@ -275,6 +277,7 @@ void ControllerHost::show(std::uint64_t index, std::span<const Change> changes) 
   world_.records.saw(changes, world_.timeline.now());
   world_.bounds.saw(changes);
   world_.topology.saw(changes);
+  world_.health.saw(changes);
   world_.objects.saw(changes);
   for (const Change& change : changes) {
     if (const auto* job = std::get_if<Ref<Job>>(&change.record); job && !change.removed)

@@ -48,6 +48,8 @@ constexpr Named kMutants[] = {
     {Mutant::kStaleReading, "stale-reading", 1},
     {Mutant::kGoneBeforeStopped, "gone-before-stopped", 1},
     {Mutant::kOwnSilence, "own-silence", 13},
+    {Mutant::kHealthStaysOpen, "health-stays-open", 1},
+    {Mutant::kHealthOpensDrained, "health-opens-drained", 1},
 };
 // Beside kNone, kStalePause is missing: it takes an answer that is older than two orders, which too few seeds bring.
 // core/preemption_test plants it.

@@ -29,6 +29,7 @@ World::World(const ChaosSettings& s)
               {.limit_slack = settings.fence_after + minutes(4) + kPauseMax, .no_node_fails = settings.only_pauses}),
       bounds(verdict, kRequeueDelay),
       topology(verdict),
+      health(verdict),
       clients(verdict),
       objects(verdict),
       history(verdict, log),

@@ -10,6 +10,7 @@
 #include "sim/bounds_checker.h"
 #include "sim/client_checker.h"
 #include "sim/crash_note.h"
+#include "sim/health_checker.h"
 #include "sim/history.h"
 #include "sim/log.h"
 #include "sim/network.h"
@@ -55,6 +56,7 @@ struct World {
   RecordChecker records;
   BoundsChecker bounds;
   TopologyChecker topology;
+  HealthChecker health;
   ClientChecker clients;
   ObjectChecker objects;
   SimLog log;

@@ -1,0 +1,31 @@
+// ChaosHealth: health checks of the simulated cluster that come, go and find nodes bad at random. Draws from dice of
+// its own: a seed without checks stays what it was.
+#pragma once
+
+#include <optional>
+
+#include "base/rng.h"
+#include "model/command.h"
+
+namespace lockstep::sim {
+
+struct World;
+
+class ChaosHealth {
+ public:
+  explicit ChaosHealth(World& world);
+
+  // Another check, or none, or the end of a run; nullopt: nothing to do now.
+  std::optional<CommandBody> change();
+  // Nothing is checked any more.
+  std::optional<CommandBody> settle() const;
+
+ private:
+  HealthCheck new_check();
+
+  World& world_;
+  Rng rng_;
+  bool there_;  // in this run
+};
+
+}  // namespace lockstep::sim
