@@ -523,11 +523,11 @@ Result<int> up(const Options& options) {
   ClusterDir dir = cluster_dir(options.dir);
   if (dir.is_installed())
     return up_installed(dir, options);
+  const std::string agents = TRY(read_agent_settings(options.agent_settings));
   StateDir state = TRY(claim_place(dir, options));
   dir.id = state.id;
   const auto lock = TRY(lock_cluster(dir, true));
   TRY(check_claimed(dir, state, options));
-  const std::string agents = TRY(read_agent_settings(options.agent_settings));
   const bool begins = state.is_new && !dir.exists();  // as this `up` alone has it, which holds the lock
   const auto settled = settle_conf(dir, options);
   if (!settled && begins)

@@ -234,7 +234,7 @@ unsigned folder_mode(std::string_view name) {
 
 // What is read by everybody on a node: it is bound over files in /etc there, or drives the node's simulated GPUs.
 bool for_everybody(std::string_view name) {
-  return name == "hosts" || name == "hostname" || name == "ld.so.cache" || name == "gpus";
+  return name == "hosts" || name == "hostname" || name == "profile" || name == "ld.so.cache" || name == "gpus";
 }
 
 // Takes what is too much from the mode of one entry that is ours, and adds what we need. 1 if something was too much.
