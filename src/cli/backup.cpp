@@ -174,7 +174,7 @@ Result<void> settle_settings(const ClusterDir& dir) {
     conf = TRY(dir.load());
   else if (note)
     conf.name = note->of.cluster;
-  if (conf.nodes == 0) {
+  if (!conf.has_bridge()) {
     const std::uint16_t port = TRY(port_like(conf.port));
     if (conf.port != 0 && port != conf.port)
       fprintf(stderr, "port %u of the original is taken here: this one listens on %u\n", conf.port, port);

@@ -52,6 +52,12 @@ bool take_field(ClusterConf& conf, std::string_view key, std::string_view value)
     return take_number(value, 512, conf.cpus);
   if (key == "memory_mb")
     return take_number(value, INT64_MAX, conf.memory_mb);
+  if (key == "vms")
+    return take_number(value, kVmsMax, conf.vms);
+  if (key == "vm_cpus")
+    return take_number(value, 64, conf.vm_cpus);
+  if (key == "vm_memory_mb")
+    return take_number(value, INT64_MAX, conf.vm_memory_mb);
   if (key == "port")
     return take_number(value, 65535, conf.port);
   if (key == "network")
@@ -71,6 +77,8 @@ std::string conf_text(const ClusterConf& conf) {
       conf.network.second, conf.move_after_s, conf.unkillable_s);
   if (!conf.listen.empty())  // unknown to older versions
     text += format("listen={}\n", conf.listen);
+  if (conf.vms > 0)  // neither
+    text += format("vms={}\nvm_cpus={}\nvm_memory_mb={}\n", conf.vms, conf.vm_cpus, conf.vm_memory_mb);
   return text + format("{}{:016x}\n", kCheck, text_check(text));
 }
 

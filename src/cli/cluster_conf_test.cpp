@@ -32,6 +32,23 @@ TEST(ClusterConfTest, IsReadBack) {
   EXPECT_EQ(read->network.bridge, "ls3fa9");
 }
 
+TEST(ClusterConfTest, VirtualMachinesAreReadBack) {
+  ClusterConf conf = sample();
+  conf.nodes = 0;
+  EXPECT_FALSE(conf.has_bridge());
+  EXPECT_EQ(conf_text(conf).find("vms="), std::string::npos);  // older versions read what does without them
+  conf.vms = 3;
+  conf.vm_cpus = 2;
+  conf.vm_memory_mb = 1024;
+  const auto read = parse_conf(conf_text(conf));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_TRUE(read->has_bridge());
+  EXPECT_EQ(conf_text(*read), conf_text(conf));
+  EXPECT_TRUE(node_names(*read).empty());  // none of them runs among this machine's own processes
+  EXPECT_EQ(controller_host(*read), "10.77.0.1");
+  EXPECT_FALSE(parse_conf("name=a\nnodes=0\nvms=10\nport=1\n").ok());
+}
+
 TEST(ClusterConfTest, EveryFlippedBitIsNoticed) {
   const std::string good = conf_text(sample());
   for (std::size_t at = 0; at < good.size(); ++at)

@@ -113,25 +113,25 @@ ClusterDir cluster_dir(const std::string& option) {
 
 std::vector<std::string> node_names(const ClusterConf& conf) {
   std::vector<std::string> names;
-  if (conf.nodes == 0) {
+  if (!conf.has_bridge()) {
     char host[256] = "localhost";
     gethostname(host, sizeof host - 1);
     const std::string name(host);
     names.push_back(name.substr(0, name.find('.')));
   }
   for (std::uint32_t i = 1; i <= conf.nodes; ++i) names.push_back(format("n{}", i));
-  CHECK(names.size() == std::max(1u, conf.nodes));
+  CHECK(names.size() == (conf.has_bridge() ? conf.nodes : 1));
   return names;
 }
 
 ListenAt listener_of(const ClusterConf& conf) {
-  const std::string inner = conf.nodes == 0 ? "127.0.0.1" : conf.network.host_address();
+  const std::string inner = conf.has_bridge() ? conf.network.host_address() : "127.0.0.1";
   return {conf.listen.empty() ? inner : conf.listen, conf.port};
 }
 
 std::string controller_host(const ClusterConf& conf) {
   const std::string address = listener_of(conf).address;
-  return conf.nodes > 0 && is_wildcard(address) ? conf.network.host_address() : address_from_here(address);
+  return conf.has_bridge() && is_wildcard(address) ? conf.network.host_address() : address_from_here(address);
 }
 
 Result<GpuSpec> parse_gpus(const std::string& text) {

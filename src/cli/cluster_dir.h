@@ -50,6 +50,7 @@ std::string no_cluster_text(const ClusterDir& dir);
 // Made absolute.
 ClusterDir cluster_dir(const std::string& option);
 
+// Those whose processes run on this machine: virtual nodes, or the machine itself. Virtual machines are none of them.
 std::vector<std::string> node_names(const ClusterConf& conf);
 
 // Where an embedded cluster's controller listens.

@@ -159,7 +159,7 @@ std::optional<ListenAt> whereabouts(const Patient& patient) {
     return told;
   if (!patient.conf || patient.conf->port == 0)
     return std::nullopt;
-  return ListenAt{patient.conf->nodes == 0 ? "127.0.0.1" : patient.conf->network.host_address(), patient.conf->port};
+  return ListenAt{patient.conf->has_bridge() ? patient.conf->network.host_address() : "127.0.0.1", patient.conf->port};
 }
 
 void look_at_ports(const Patient& patient, Diagnosis& report) {

@@ -15,6 +15,7 @@
 
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "cli/vm_nodes.h"
 #include "io/client/unix_api_client.h"
 #include "io/local/folder.h"
 #include "io/local/node_init.h"
@@ -37,6 +38,9 @@ Result<void> write_hosts(const Folder& dir, const ClusterConf& conf) {
   hosts += format("{} controller\n", conf.network.host_address());
   const auto names = node_names(conf);
   for (std::uint32_t i = 0; i < names.size(); ++i) hosts += format("{} {}\n", conf.network.node_address(i), names[i]);
+  const auto machines = vm_names(conf);
+  for (std::uint32_t i = 0; i < machines.size(); ++i)
+    hosts += format("{} {}\n", conf.network.node_address(conf.nodes + i), machines[i]);
   return dir.keep("hosts", hosts, 0644);  // bound over /etc/hosts in every node
 }
 
@@ -422,7 +426,7 @@ class NodeStarts {
 Result<StartedNodes> start_nodes(const ClusterDir& dir, const ClusterConf& conf) {
   CHECK(!dir.id.empty(), dir.root);  // the nodes' processes carry it
   const Folder folder = TRY(Folder::open(dir.root));
-  if (conf.nodes > 0)
+  if (conf.has_bridge())
     TRY(write_hosts(folder, conf));
   const StartedNodes out = TRY(NodeStarts(dir, conf, folder).run());
   CHECK(out.started + out.failed.size() <= node_names(conf).size());

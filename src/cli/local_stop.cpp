@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cli/local_cluster.h"
+#include "cli/vm_nodes.h"
 #include "io/local/cgroups.h"
 #include "io/local/folder.h"
 #include "io/local/node_init.h"
@@ -118,10 +119,11 @@ Result<void> stop_cluster(const ClusterDir& dir, const ClusterConf* conf) {
         format("the controller is not down: {} uses {} and is not proven to be this cluster's. Look at it, "
                "end it with kill, then run this again",
                who, dir.root));
+  TRY(stop_vms(dir));
   TRY(stop_nodes(dir, names));
-  if (!conf || conf->nodes > 0)
+  if (!conf || conf->has_bridge())
     TRY(remove_network(conf ? conf->network.bridge : "", dir.id));
-  if (!conf || conf->nodes == 0)
+  if (!conf || !conf->has_bridge())
     for (const auto& name : names) TRY(end_plain_node(dir.node_dir(name)));
   for (const auto& name : names)
     if (const std::string who = user_of(dir.node_dir(name) + "/state"); !who.empty())

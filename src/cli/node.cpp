@@ -12,6 +12,7 @@
 #include "cli/node_fault.h"
 #include "cli/node_join.h"
 #include "cli/verb_words.h"
+#include "cli/vm_nodes.h"
 #include "io/local/state_dir.h"
 #include "io/local/thawing.h"
 #include "views/shown_text.h"
@@ -37,6 +38,8 @@ constexpr const char* kHelp = R"help(Usage: lockstep node VERB …
   kill NAMES                                pull the plug of virtual nodes
   fault NAME GPU FAULT…                     something happens to a simulated GPU: xid=79, lost, ecc=2, throttle=thermal,
                                             link=3 (docs/gpus.md lists them); none mends it
+  fault NAME reboot                         the reset button of a node that is a virtual machine is pressed
+  fault NAME power-off                      its plug is pulled; `lockstep up` starts it again
 NAMES: one or several, each a name or a host list: n1 n[3-5,8]. All must be there, else nothing is done. All but join and
 leave take --dir DIR.
 
@@ -170,6 +173,11 @@ Result<OwnProcess> running_node(ClusterDir dir, const std::string& name) {
 }
 
 Result<void> pull_plug(const ClusterDir& dir, const std::string& name) {
+  if (vm_process(dir, name) != 0) {
+    TRY(make_machine_fault(dir, name, "power-off"));
+    printf("%s is off; `lockstep up` starts it again\n", name.c_str());
+    return {};
+  }
   const auto node = TRY(running_node(dir, name));
   node.signal(SIGKILL);
   const Thawing thawing(TRY(find_state_dir(dir.root)).id, name);
@@ -207,6 +215,8 @@ Result<void> act_on(const ClusterDir& dir, const std::string& verb, const std::s
 
 Result<void> check_is_there(const ClusterDir& dir, const std::string& verb, const std::string& name, const char* hint) {
   if (verb == "kill") {  // without asking the controller, which may be away
+    if (vm_process(dir, name) != 0)
+      return {};
     const auto running = running_node(dir, name);
     return running ? Result<void>() : Error{running.error().code, running.error().message + "; nothing was done", {}};
   }
@@ -290,7 +300,9 @@ int node_main(int argc, char** argv) {
     return printed.ok() ? 0 : fail(printed.error());
   }
   if (verb == "fault") {
-    const auto added = add_gpu_faults(dir, words->rest);
+    const bool is_machines = words->rest.size() == 2 && is_machine_fault(words->rest[1]);
+    const auto added =
+        is_machines ? make_machine_fault(dir, words->rest[0], words->rest[1]) : add_gpu_faults(dir, words->rest);
     return added.ok() ? 0 : fail(added.error());
   }
   if (std::find(std::begin(kOnNodes), std::end(kOnNodes), verb) == std::end(kOnNodes)) {

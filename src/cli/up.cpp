@@ -18,6 +18,7 @@
 #include "cli/listen.h"
 #include "cli/local_cluster.h"
 #include "cli/verb_words.h"
+#include "cli/vm_nodes.h"
 #include "frontends/slurm/client/shell_word.h"
 #include "io/local/backup_note.h"
 #include "io/local/state_dir.h"
@@ -42,6 +43,10 @@ its owner only.
                      cluster's. Nobody else may be able to write to it, or to exchange it or a directory that leads
                      to it; not below another cluster's, nor, with --nodes, below /run or /dev/shm
   --nodes N          virtual nodes n1 … nN (needs root)
+  --vm N             nodes vm1 … vmN (at most 9) that are virtual machines, with a kernel and a systemd of their own; with
+                     --nodes they come beside those. Needs root, qemu, and scripts/vm or the package (docs/vm-nodes.md)
+  --vm-memory M      memory of each (default 1G)
+  --vm-cpus C        processors of each (default 2)
   --gpus COUNTxTYPE  simulated GPUs of each virtual node, for example 8xh100
   --cpus C           cores of each node (default: 8 for each GPU, else this machine's)
   --memory M         memory of each node (default: 8G for each core)
@@ -72,8 +77,8 @@ Examples
 
 struct Options {
   std::string dir, gpus, name, topology, listen, agent_settings;
-  std::uint32_t nodes = 0, cpus = 0, port = 0;
-  std::int64_t memory_mb = 0;
+  std::uint32_t nodes = 0, cpus = 0, port = 0, vms = 0, vm_cpus = 0;
+  std::int64_t memory_mb = 0, vm_memory_mb = 0;
   std::uint32_t move_after_s = 0, unkillable_s = 0;
   friend bool operator==(const Options&, const Options&) = default;
 };
@@ -99,7 +104,8 @@ struct Bounds {
   std::uint64_t low, high;
 };
 constexpr Bounds kNodes{"--nodes", 1, 2000}, kCpus{"--cpus", 1, 512}, kPort{"--port", 1, 65535},
-    kMoveAfter{"--defragment", 1, 1'000'000'000}, kUnkillable{"--unkillable-after", 1, 1'000'000'000};
+    kVms{"--vm", 1, kVmsMax}, kVmCpus{"--vm-cpus", 1, 64}, kMoveAfter{"--defragment", 1, 1'000'000'000},
+    kUnkillable{"--unkillable-after", 1, 1'000'000'000};
 
 template <std::uint32_t Options::*kNumber, const Bounds& kBounds>
 Result<void> set_number(Options& o, const char* value) {
@@ -116,6 +122,13 @@ Result<void> set_gpus(Options& o, const char* value) {
 Result<void> set_memory(Options& o, const char* value) {
   o.memory_mb = TRY(parse_memory_mb(value));
   return {};
+}
+
+Result<void> set_vm_memory(Options& o, const char* value) {
+  constexpr std::int64_t kLeastMb = 256;  // less does not boot
+  o.vm_memory_mb = TRY(parse_memory_mb(value));
+  return o.vm_memory_mb >= kLeastMb ? Result<void>()
+                                    : invalid(format("--vm-memory {}: a machine needs {}M at least", value, kLeastMb));
 }
 
 Result<void> set_name(Options& o, const char* value) {
@@ -141,6 +154,9 @@ struct UpOption {
 };
 constexpr UpOption kUpOptions[] = {{"dir", 1, set_text<&Options::dir>},
                                    {"nodes", 1, set_number<&Options::nodes, kNodes>},
+                                   {"vm", 1, set_number<&Options::vms, kVms>},
+                                   {"vm-memory", 1, set_vm_memory},
+                                   {"vm-cpus", 1, set_number<&Options::vm_cpus, kVmCpus>},
                                    {"gpus", 1, set_gpus},
                                    {"cpus", 1, set_number<&Options::cpus, kCpus>},
                                    {"memory", 1, set_memory},
@@ -157,6 +173,10 @@ Result<void> check_together(const Options& o) {
     return denied(
         "virtual nodes need root (network namespaces and a bridge): run it as root, or without --nodes and --gpus, "
         "which makes this machine the one node of a cluster of your own");
+  if (o.vms > 0)
+    TRY(check_vms_possible());
+  if (o.vms == 0 && (o.vm_cpus || o.vm_memory_mb))
+    return invalid("--vm-memory and --vm-cpus are of virtual machines: add --vm N");
   if (!o.listen.empty() && o.port)
     return invalid("--port: --listen ADDR:PORT names the port");
   if (!o.gpus.empty() && o.nodes == 0)
@@ -208,6 +228,7 @@ bool ask_for_others(const Options& o, const ClusterConf& conf) {
     return asked != std::remove_cvref_t<decltype(asked)>{} && asked != is;
   };
   return differs(o.nodes, conf.nodes) || differs(o.gpus, conf.gpus) || differs(o.cpus, conf.cpus) ||
+         differs(o.vms, conf.vms) || differs(o.vm_cpus, conf.vm_cpus) || differs(o.vm_memory_mb, conf.vm_memory_mb) ||
          differs(o.memory_mb, conf.memory_mb) || differs(o.name, conf.name) || differs(o.port, conf.port) ||
          differs(o.move_after_s, conf.move_after_s) || differs(o.unkillable_s, conf.unkillable_s);
 }
@@ -220,7 +241,8 @@ Result<ClusterConf> kept_conf(const ClusterDir& dir, const Options& o) {
     return conflict(
         format("{} already holds cluster \"{}\" with {} node(s){}{}. Start it without these options, use "
                "another --dir, or remove it with: lockstep down --delete --dir {}",
-               dir.root, conf.name, std::max(1u, conf.nodes), conf.gpus.empty() ? "" : " of ", conf.gpus, dir.root));
+               dir.root, conf.name, std::max(1u, conf.nodes + conf.vms), conf.gpus.empty() ? "" : " of ", conf.gpus,
+               dir.root));
   return conf;
 }
 
@@ -229,15 +251,18 @@ Result<ClusterConf> new_conf(const ClusterDir& dir, const Options& o) {
   if (!o.name.empty())
     conf.name = o.name;
   conf.nodes = o.nodes;
+  conf.vms = o.vms;
+  conf.vm_cpus = o.vm_cpus;
+  conf.vm_memory_mb = o.vm_memory_mb;
   conf.gpus = o.gpus;
   conf.cpus = o.cpus;
   conf.memory_mb = o.memory_mb;
   conf.move_after_s = o.move_after_s;
   if (o.unkillable_s)
     conf.unkillable_s = o.unkillable_s;
-  if (conf.nodes > 0)
+  if (conf.has_bridge())
     conf.network = TRY(choose_network(dir.root));
-  conf.port = o.port ? static_cast<std::uint16_t>(o.port) : conf.nodes > 0 ? kVirtualPort : TRY(free_port());
+  conf.port = o.port ? static_cast<std::uint16_t>(o.port) : conf.has_bridge() ? kVirtualPort : TRY(free_port());
   CHECK(conf.port != 0);
   return conf;
 }
@@ -248,7 +273,7 @@ Result<ClusterConf> conf_for(const ClusterDir& dir, const Options& o) {
 
 // A copied directory names the original's bridge: it gets a network of its own.
 Result<void> settle_network(const ClusterDir& dir, ClusterConf& conf) {
-  if (conf.nodes == 0 || !TRY(is_another_clusters(conf.network, dir.id)))
+  if (!conf.has_bridge() || !TRY(is_another_clusters(conf.network, dir.id)))
     return {};
   for (const auto& name : node_names(conf))
     if (own_node(dir, name))
@@ -346,7 +371,8 @@ Result<void> check_path(const ClusterDir& dir, const Options& o) {
   if (std::any_of(dir.root.begin(), dir.root.end(), [](unsigned char c) { return c < 32 || c == 127; }))
     return invalid("--dir: no line breaks and other control characters, please");
   ClusterConf plain;
-  const std::string longest = o.nodes > 0 ? dir.socket() : dir.node_dir(node_names(plain).front()) + "/run/api.sock";
+  const std::string longest =
+      o.nodes + o.vms > 0 ? dir.socket() : dir.node_dir(node_names(plain).front()) + "/run/api.sock";
   if (longest.size() > kSocketPathMax && !dir.exists())
     return invalid(format("{} is too long: the socket {} would have {} characters, and may have {}. Use a shorter one",
                           dir.root, longest, longest.size(), kSocketPathMax));
@@ -394,7 +420,7 @@ Result<ClusterConf> settle_conf(const ClusterDir& dir, const Options& options) {
   if (geteuid() == 0)  // nobody else makes virtual nodes
     choice.emplace();
   ClusterConf conf = TRY(conf_for(dir, options));
-  if (conf.nodes > 0 && geteuid() != 0)
+  if (conf.has_bridge() && geteuid() != 0)
     return denied(format("the cluster in {} has virtual nodes and needs root to start", dir.root));
   if (const std::string nvml = stand_in_nvml(); !conf.gpus.empty() && access(nvml.c_str(), R_OK) != 0)
     return Error{Errc::kNotFound,
@@ -404,14 +430,14 @@ Result<ClusterConf> settle_conf(const ClusterDir& dir, const Options& options) {
                  {}};
   TRY(settle_network(dir, conf));
   TRY(save(dir, conf));
-  if (conf.nodes > 0)
+  if (conf.has_bridge())
     TRY(make_bridge(conf.network, dir.id));
   return conf;
 }
 
 // Where nothing was before and nothing was started: what was made for it goes again.
 void leave_nothing(const ClusterDir& dir, StateDir state) {
-  if (const auto conf = dir.load(); conf && conf->nodes > 0)
+  if (const auto conf = dir.load(); conf && conf->has_bridge())
     if (!remove_network(conf->network.bridge, dir.id))
       return;  // `lockstep down` needs the directory, to try again
   (void)remove_state_dir(std::move(state));
@@ -427,15 +453,16 @@ Result<std::size_t> bring_up_nodes(const ClusterDir& dir, const ClusterConf& con
   const auto all_up = wait_nodes_up(dir, conf, nodes, seconds(60));
   close_to_others(state);  // certificates of new nodes are made readable to everybody
   TRY(all_up);
-  return nodes.started;
+  const std::size_t booted = TRY(start_vms(dir, conf));
+  return nodes.started + booted;
 }
 
 void tell_up(const ClusterDir& dir, const ClusterConf& conf, bool was_up) {
   if (was_up)
     printf("cluster \"%s\" is already up in %s\n", conf.name.c_str(), dir.root.c_str());
   else
-    printf("cluster \"%s\" is up: %zu node(s)%s%s, state in %s\n", conf.name.c_str(), node_names(conf).size(),
-           conf.gpus.empty() ? "" : " with ", conf.gpus.c_str(), dir.root.c_str());
+    printf("cluster \"%s\" is up: %zu node(s)%s%s, state in %s\n", conf.name.c_str(),
+           node_names(conf).size() + conf.vms, conf.gpus.empty() ? "" : " with ", conf.gpus.c_str(), dir.root.c_str());
   printf("point your shell at it:  eval \"$(%s env --dir %s)\"\n",
          slurm::as_shell_word(program_dir() + "/lockstep").c_str(), slurm::as_shell_word(dir.root).c_str());
 }
@@ -496,11 +523,11 @@ Result<int> up(const Options& options) {
   ClusterDir dir = cluster_dir(options.dir);
   if (dir.is_installed())
     return up_installed(dir, options);
+  const std::string agents = TRY(read_agent_settings(options.agent_settings));
   StateDir state = TRY(claim_place(dir, options));
   dir.id = state.id;
   const auto lock = TRY(lock_cluster(dir, true));
   TRY(check_claimed(dir, state, options));
-  const std::string agents = TRY(read_agent_settings(options.agent_settings));
   const bool begins = state.is_new && !dir.exists();  // as this `up` alone has it, which holds the lock
   const auto settled = settle_conf(dir, options);
   if (!settled && begins)

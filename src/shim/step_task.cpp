@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "shim/binding_words.h"
 #include "shim/protocol.h"
 #include "shim/task_hooks.h"
 
@@ -126,6 +127,17 @@ Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool
   return {};
 }
 
+namespace {
+
+std::string node_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  const std::string_view whole = name;
+  return std::string(whole.substr(0, whole.find('.')));
+}
+
+}  // namespace
+
 Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_outputs,
                                const ContainerPlace* container, const OpenPlace& place, const SandboxTask* sandbox,
                                int tell_fd) {
@@ -165,6 +177,8 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   if (local_ == 0)
     plan.note = start.note;
   plan.memory = memory_policy(step.memory_bind, local_);
+  plan.binding =
+      binding_words(plan.env, {node_name(), place_.rank, static_cast<std::uint32_t>(local_), plan.cores, plan.memory});
   plan.limits = default_task_limits();
   take_shell_limits(plan.env, plan.limits);
   TRY(plan_streams(start, plan, twin_outputs));

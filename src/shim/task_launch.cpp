@@ -103,6 +103,10 @@ struct TaskStart::Child {
     list_variables();
     if (argv.size() > 1)
       list_candidates();
+    if (!plan.binding.empty()) {
+      binding_buffer.resize(plan.binding.size() * 12);
+      pid_texts.push_back({plan.binding.c_str(), binding_buffer.data()});
+    }
     CPU_ZERO(&processors);
     plan.cores.for_each([this](std::uint32_t core) {
       if (core < CPU_SETSIZE)
@@ -134,6 +138,7 @@ struct TaskStart::Child {
   std::string script_by_fd;       // the script again, for users to whom its folder is closed
   std::vector<PidText> pid_texts;
   std::vector<std::string> paths, pid_buffers;  // memory of the above
+  std::string binding_buffer;
 
   cpu_set_t processors;
   pid_t parent = 0;
@@ -333,6 +338,8 @@ void TaskStart::Child::main() {
     say(plan.note.c_str(), "");
 
   for (const auto& text : pid_texts) put_pid(text, static_cast<unsigned long>(::getpid()));
+  if (!plan.binding.empty())
+    say(binding_buffer.c_str(), "", "", "", "");
   place_inherited();
   close_on_exec_from(kFirstInherited + static_cast<int>(plan.inherited.size()));
   limit_descriptors(plan.limits);

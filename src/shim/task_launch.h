@@ -52,6 +52,7 @@ struct TaskPlan {
   CoreSet cores;                   // processors by their numbers that it may run on; none: all
   MemoryPolicy memory;             // where its memory comes from
   std::string note;                // a line for its error output, without the end of a line
+  std::string binding;             // likewise whole lines, with \x01p for its process number (binding_words.h)
   std::vector<std::string> enter;  // files of control groups, each of which takes a "0" from who enters
   int mounts = -1;                 // a mount namespace that it joins; -1 = none
   int ipc = -1;                    // likewise of System V's objects

@@ -41,6 +41,23 @@ class Binding(unittest.TestCase):
             with self.subTest(options=options):
                 self.assertEqual(self.by_rank(*options), seen)
 
+    def test_bindings_are_said_where_that_is_asked_for(self):
+        self.c.idle()
+        done = self.c.run("srun", "-Q", "-n2", "--cpu-bind=verbose,map_cpu:0,1", "--mem-bind=verbose,map_mem:0", "sh", "-c", "echo $$")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        pids = done.stdout.split()
+        lines = re.findall(r"(cpu|mem)-bind=(\w+) - n1, task  (\d)  (\d) \[(\d+)\]: mask (0x[0-9a-f]+)( set)?\n", done.stderr)
+        self.assertEqual((len(lines), "".join(done.stderr).count("\n")), (4, 4), done.stderr)
+        self.assertEqual(sorted((what, rank, local) for what, _, rank, local, *_ in lines),
+                         [(what, n, n) for what in ("cpu", "mem") for n in "01"])
+        self.assertEqual({pid for *_, pid, _, _ in lines}, set(pids))
+        self.assertEqual({(kind, mask, done) for what, kind, _, _, _, mask, done in lines if what == "mem"}, {("MASK", "0x1", " set")})
+        quiet = self.c.run("srun", "-Q", "-n2", "--cpu-bind=map_cpu:0,1", "true")
+        self.assertEqual((quiet.returncode, quiet.stderr), (0, ""))
+        bad = self.c.run("srun", "-n1", "--cpu-bind=map_cpu:0,x", "true")
+        self.assertNotEqual(bad.returncode, 0)
+        self.assertIn('Unable to satisfy cpu bind request: "x" in --cpu-bind=map_cpu is no number', bad.stderr)
+
     def test_every_task_may_open_all_gpus_of_its_job_and_no_others(self):
         """NCCL's peers and CUDA's IPC open what is their neighbours'; the variable alone says which one is a task's own."""
         # Character devices that the machine lets anybody open play NVIDIA's; their numbers are what the node denies.

@@ -378,6 +378,36 @@ class Commands(unittest.TestCase):
         out = self.c.ok("scontrol", "show", "hostnames", "n[1-3,07],gpu1", env={"LOCKSTEP_SOCKET": "/nonexistent"})
         self.assertEqual(out.split(), ["n1", "n2", "n3", "n07", "gpu1"])
 
+    def test_a_node_said_to_be_down_or_to_fail(self):
+        resume = lambda: self.c.ok("scontrol", "update", "nodename=n2", "state=resume")  # noqa: E731
+        self.addCleanup(resume)
+        again, never = self.c.wrap("sleep 1000", "-w", "n2", "--requeue"), self.c.wrap("sleep 1000", "-w", "n2", "--no-requeue")
+        for job in (again, never):
+            self.c.wait(job, "RUNNING")
+        self.c.ok("scontrol", "update", "nodename=n2", "state=fail", "reason=fan")
+        self.assertEqual([self.c.state(job) for job in (again, never)], ["RUNNING", "RUNNING"])
+        self.assertEqual(self.c.ok("sinfo", "-h", "-N", "-n", "n2", "-o", "%t %E").strip(), "drng fan")
+        self.c.ok("scontrol", "update", "nodename=n2", "state=down", "reason=smoke")
+        self.assertEqual(self.c.wait(never), "CANCELLED")
+        self.c.wait(again, "PENDING")
+        eventually(lambda: self.c.ok("sinfo", "-h", "-N", "-n", "n2", "-o", "%t %E").strip() == "drain smoke", what="nothing runs there")
+        denied = self.c.run("scontrol", "update", "nodename=n2", "state=down")
+        self.assertEqual((denied.returncode, "You must specify a reason when DOWNING a node" in denied.stderr), (1, True), denied.stderr)
+        resume()
+        self.c.wait(again, "RUNNING", timeout=150)
+        self.c.ok("scancel", again)
+
+    def test_all_fields(self):
+        job = self.c.wrap("true", "-J", "every")
+        self.c.wait(job)
+        head, line = self.c.ok("squeue", "-t", "all", "-j", job, "-o", "%all").splitlines()
+        self.assertTrue(head.startswith("ACCOUNT|"), head)
+        self.assertEqual((head.count("|"), "|every|" in line), (line.count("|"), True), line)
+        eventually(lambda: self.c.ok("sacct", "-nXP", "-j", job, "-o", "JobID"), what="accounting")
+        head, line = self.c.ok("sacct", "-XP", "-j", job, "-o", "ALL").splitlines()
+        names = self.c.ok("sacct", "-e").split()
+        self.assertEqual((head.split("|"), len(line.split("|"))), (names, len(names)))
+
     def test_drain_and_resume(self):
         self.c.ok("scontrol", "update", "nodename=n2", "state=drain", "reason=test")
         self.assertIn(self.c.ok("sinfo", "-h", "-n", "n2", "-o", "%T").strip(), ("drained", "draining"))

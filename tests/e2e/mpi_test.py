@@ -1,5 +1,6 @@
 """Programs of MPICH, Open MPI and of Slurm's PMI-2 library that srun starts as one world, on one node and over several, and
 worlds that come to a bad end."""
+import glob
 import os
 import re
 import shutil
@@ -231,9 +232,23 @@ class Broken(Mpi):
             pids = subprocess.run(["pgrep", "-f", "^[^ ]*/lockstep-pmi "], capture_output=True, text=True).stdout.split()
             self.assertEqual(len(pids), 4)
             os.kill(int(pids[1]), 9)
+        left = lambda: set(glob.glob("/tmp/lockstep-pmi-??????"))  # noqa: E731
+        before = left()
         done = self.wait_in_init(name, kill)
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("lockstep-pmi, by which the tasks find each other, was ended by signal 9", done.stdout)
+        # It had no last word: the next one of the user's clears up behind it, and leaves alone what is another's or in use.
+        behind = left() - before
+        self.assertTrue(behind)
+        other = "/tmp/lockstep-pmi-others"
+        os.mkdir(other)
+        self.addCleanup(shutil.rmtree, other)
+        os.chown(other, 2001, 2001)
+        for folder in (*behind, other):
+            os.utime(folder, (0, 0))
+        self.check_world(self.srun(name, "-N1", "-n2"), 1, 2)
+        self.assertEqual(left() & behind, set())
+        self.assertTrue(os.path.exists(other))
 
 
 del Mpi

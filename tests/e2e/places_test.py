@@ -77,6 +77,36 @@ class Places(unittest.TestCase):
         self.assertEqual(other, "2\n")
         eventually(lambda: self.c.left() == [], what="nothing is left")
 
+    def test_a_node_that_cannot_make_them_is_closed_and_its_jobs_start_elsewhere(self):
+        remount = lambda how: self.c.in_node("n1", "mount", "-o", f"remount,{how},bind", "/run/lockstep-agent/places")  # noqa: E731
+        self.addCleanup(lambda: (remount("rw"), self.c.ok("scontrol", "update", "nodename=n1", "state=resume")))
+        done = remount("ro")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job = self.c.wrap("hostname", "-w", "n1")
+        reason = f"the job's own places: /run/lockstep-agent/places/{job}-1: Read-only file system (job {job})"
+        eventually(lambda: self.c.ok("sinfo", "-h", "-N", "-n", "n1", "-o", "%t %E").strip() == "drain " + reason, what="the node is closed")
+        self.assertEqual(self.c.state(job), "PENDING")
+        self.assertEqual(self.c.said("hostname"), "n2\n")
+        self.assertEqual(remount("rw").returncode, 0)
+        self.c.ok("scontrol", "update", "nodename=n1", "state=resume")
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        self.assertEqual(self.c.output(job), "n1\n")
+
+    def test_settings_that_are_wrong_are_refused_before_anything_is_made(self):
+        place, file = os.path.join(self.c.home, "other"), os.path.join(self.c.base, "bad.json")
+        for text, words in (('{"places": {"scratch": 5}}', "places: scratch is no text"),
+                            ('{"places": {"scratch": "relative"}}', 'places.scratch: "relative" is no path from / on'),
+                            ('{"place": {}}', "there is no such setting: place"),
+                            ('{"hooks": {"prolog": "x"}}', "hooks: prolog is no list of texts"),
+                            ("[]", "is not a JSON object"), ("{", "is not JSON")):
+            with open(file, "w") as f:
+                f.write(text)
+            done = self.c.run("lockstep", "up", "--dir", place, "--nodes", "1", "--agent-settings", file)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"--agent-settings {file}: ", done.stderr)
+            self.assertIn(words, done.stderr)
+            self.assertFalse(os.path.exists(place))
+
     def test_shared_memory_of_system_v_goes_with_its_job(self):
         count = "tail -n +2 /proc/sysvipc/shm | wc -l"
         script = self.c.script("#!/bin/sh\nipcmk -M 4096 > /dev/null\n" f"srun sh -c '{count}'\n", "ipc.sh")

@@ -45,6 +45,9 @@ FenceHook make_fence_hook(std::string dir, std::string command, Duration patienc
       const auto noted = read_pid_file(folder + "/init.pid");
       return noted && !alive(*noted) ? std::optional<std::string>("its first process is gone") : std::nullopt;
     }
+    // A virtual machine (cli/vm_nodes.h): nothing of it is left when its emulator has ended.
+    if (const auto machine = read_pid_file(dir + "/vms/" + node + "/process"))
+      return alive(*machine) ? std::nullopt : std::optional<std::string>("its machine is off");
     return command.empty() || silence < patience ? std::nullopt : ask_command(command, node);
   };
 }

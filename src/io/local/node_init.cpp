@@ -50,6 +50,23 @@ void tell_pid_max(const std::string& number) {
     close(fd);
 }
 
+// A login shell sets PATH anew in /etc/profile: a script that begins with `#!/bin/bash -l` would not find the commands
+// of a cluster that is not installed. The nodes' own says at its end where they are.
+Result<void> show_commands_to_login_shells(const NodeInit& init) {
+  const auto machines = read_file("/etc/profile");
+  if (!machines)
+    return {};  // no shell of this machine reads one
+  std::string commands;
+  for (const char c : init.agent.substr(0, init.agent.rfind('/'))) commands += c == '\'' ? "'\\''" : std::string(1, c);
+  const std::string profile = init.dir + "/profile";
+  TRY(write_file(profile,
+                 format("{}\n# Added for nodes of `lockstep up`.\ncase :$PATH: in\n*:'{}':*) ;;\n*) "
+                        "PATH='{}':$PATH ;;\nesac\nexport PATH\n",
+                        *machines, commands, commands),
+                 0644));
+  return mount_or_error(profile.c_str(), "/etc/profile", nullptr, MS_BIND, nullptr);
+}
+
 Result<void> set_up_virtual(const NodeInit& init) {
   if (sethostname(init.name.c_str(), init.name.size()) != 0)
     return os_error("sethostname");
@@ -61,6 +78,7 @@ Result<void> set_up_virtual(const NodeInit& init) {
   TRY(write_file(hostname_file, init.name + "\n", 0644));
   if (access("/etc/hostname", F_OK) == 0)
     TRY(mount_or_error(hostname_file.c_str(), "/etc/hostname", nullptr, MS_BIND, nullptr));
+  TRY(show_commands_to_login_shells(init));
   // A machine has its own /run and shared memory; everything else is the cluster's shared file system.
   TRY(mount_or_error("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1g"));
   TRY(make_dirs("/run/lockstep"));

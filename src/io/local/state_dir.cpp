@@ -63,15 +63,16 @@ const Level kStateLevel{{"lock", "journal", "journal.tip", "lease", "mig_slices"
                          {"mps", nullptr},
                          {"places", nullptr},
                          {"scratch", nullptr}}};
-const Level kNodeLevel{
-    {"agent.json", "init.pid", "agent.run", "boot_id", "gpus", "gpus.lock", "hostname", "ld.so.cache", "ld.so.conf"},
-    {"log"},
-    {{"pki", &kPkiLevel}, {"run", &kRunLevel}, {"state", &kStateLevel}}};
+const Level kNodeLevel{{"agent.json", "init.pid", "agent.run", "boot_id", "gpus", "gpus.lock", "hostname", "profile",
+                        "ld.so.cache", "ld.so.conf"},
+                       {"log"},
+                       {{"pki", &kPkiLevel}, {"run", &kRunLevel}, {"state", &kStateLevel}}};
 const Level kNodesLevel{{}, {}, {{"*", &kNodeLevel}}};
 // "up.lock": older versions made it.
-const Level kTopLevel{{"hosts", "reserve", "lock", "api.sock", "up.lock", "agent-settings.json"},
-                      {"cluster.conf", "lockstep.", "history.db", "applying", "controller."},
-                      {{"public", &kPublicLevel}, {"pki", &kPkiLevel}, {"log", &kLogLevel}, {"nodes", &kNodesLevel}}};
+const Level kTopLevel{
+    {"hosts", "reserve", "lock", "api.sock", "up.lock", "agent-settings.json"},
+    {"cluster.conf", "lockstep.", "history.db", "applying", "controller."},
+    {{"public", &kPublicLevel}, {"pki", &kPkiLevel}, {"log", &kLogLevel}, {"nodes", &kNodesLevel}, {"vms", nullptr}}};
 
 bool known_file(std::string_view name) { return kTopLevel.holds_file(name); }
 bool known_folder(std::string_view name) { return kTopLevel.folder(name) != nullptr; }
@@ -233,7 +234,7 @@ unsigned folder_mode(std::string_view name) {
 
 // What is read by everybody on a node: it is bound over files in /etc there, or drives the node's simulated GPUs.
 bool for_everybody(std::string_view name) {
-  return name == "hosts" || name == "hostname" || name == "ld.so.cache" || name == "gpus";
+  return name == "hosts" || name == "hostname" || name == "profile" || name == "ld.so.cache" || name == "gpus";
 }
 
 // Takes what is too much from the mode of one entry that is ours, and adds what we need. 1 if something was too much.

@@ -145,6 +145,16 @@ Result<void> connect_nodes(const VirtualNetwork& network, const std::string& clu
   return run_program({"ip", "-batch", "-"}, batch);
 }
 
+Result<std::string> plug_in_machine(const VirtualNetwork& network, const std::string& cluster_id, std::uint32_t index) {
+  const std::string name = our_end(network, index);
+  std::string batch;
+  if (!exists(name))
+    batch = format("tuntap add dev {} mode tap\n", name);
+  batch += format("link set {} master {} alias {} up\n", name, network.bridge, interface_mark(cluster_id));
+  TRY(run_program({"ip", "-batch", "-"}, batch));
+  return name;
+}
+
 std::string commands_for_node_end(const std::string& address, int prefix, const std::string& gateway) {
   return format("link set lo up\nlink set eth0 up\naddr replace {}/{} dev eth0\nroute replace default via {}\n",
                 address, prefix, gateway);

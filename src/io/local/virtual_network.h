@@ -47,6 +47,8 @@ struct Cable {
 };
 Result<void> connect_nodes(const VirtualNetwork& network, const std::string& cluster_id,
                            const std::vector<Cable>& cables);
+// An interface for a virtual machine, on the bridge, to which its emulator ties the machine's own: the name of it.
+Result<std::string> plug_in_machine(const VirtualNetwork& network, const std::string& cluster_id, std::uint32_t index);
 // Of running nodes: plugs in again what somebody took away. How many there were.
 Result<std::size_t> restore_cables(const VirtualNetwork& network, const std::string& cluster_id,
                                    const std::vector<Cable>& cables);

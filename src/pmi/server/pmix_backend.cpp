@@ -1,10 +1,15 @@
 #include "pmi/server/pmix_backend.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -146,6 +151,7 @@ class PmixBackend final : public PmiBackend {
   PmixLibrary library_;
   PmixInbox inbox_;
   std::string folder_;
+  int folder_lock_ = -1;
   bool running_ = false, joined_ = false;
   std::map<std::string, std::uint64_t> fences_;  // so many of each set of ranks
   std::map<std::string, PmixAnswer> fencing_;
@@ -180,22 +186,59 @@ void forget_outer_world() {
   for (const auto& name : names) ::unsetenv(name.c_str());
 }
 
-Result<void> PmixBackend::make_folder() {
-  const char* place = ::getenv("TMPDIR");
-  for (const std::string& top : {std::string(place && *place == '/' ? place : "/tmp"), std::string("/tmp")}) {
-    std::string path = top + "/lockstep-pmi-XXXXXX";
-    if (!::mkdtemp(path.data()))
-      continue;
-    folder_ = path;
-    return {};
-  }
-  return os_error("/tmp: a folder for PMIx");
-}
-
 void remove_folder(const std::string& path) {
   ::nftw(
       path.c_str(), [](const char* name, const struct stat*, int, FTW*) { return ::remove(name), 0; }, 16,
       FTW_DEPTH | FTW_PHYS);
+}
+
+constexpr std::string_view kFolderPrefix = "lockstep-pmi-", kFolderLetters = "XXXXXX";
+
+// Whether the folder is one of this user's whose server was killed: who serves from it holds its lock, and takes that
+// within a moment of making it.
+bool is_left_over(const std::string& path) {
+  constexpr std::int64_t kLockedWithinS = 60;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat found {};
+  const bool is_left = fd >= 0 && ::fstat(fd, &found) == 0 && found.st_uid == ::geteuid() &&
+                       found.st_mtime + kLockedWithinS < ::time(nullptr) && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+  if (fd >= 0)
+    ::close(fd);
+  return is_left;
+}
+
+// Nobody else can: a server that was killed has no last word, and a folder of a user's is not root's to look for.
+void remove_left_folders(const std::string& top) {
+  constexpr std::size_t kEntriesMost = 100'000;  // in /tmp of everybody
+  DIR* folder = ::opendir(top.c_str());
+  std::size_t seen = 0;
+  for (const dirent* entry = folder ? ::readdir(folder) : nullptr; entry && seen < kEntriesMost;
+       entry = ::readdir(folder), ++seen) {
+    const std::string_view name = entry->d_name;
+    const std::string path = format("{}/{}", top, name);
+    if (name.starts_with(kFolderPrefix) && name.size() == kFolderPrefix.size() + kFolderLetters.size() &&
+        is_left_over(path))
+      remove_folder(path);
+  }
+  if (folder)
+    ::closedir(folder);
+}
+
+Result<void> PmixBackend::make_folder() {
+  const char* place = ::getenv("TMPDIR");
+  for (const std::string& top : {std::string(place && *place == '/' ? place : "/tmp"), std::string("/tmp")}) {
+    remove_left_folders(top);
+    std::string path = format("{}/{}{}", top, kFolderPrefix, kFolderLetters);
+    if (!::mkdtemp(path.data()))
+      continue;
+    folder_ = path;
+    // Kept until this process ends, however it does.
+    folder_lock_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder_lock_ >= 0)
+      (void)::flock(folder_lock_, LOCK_SH);
+    return {};
+  }
+  return os_error("/tmp: a folder for PMIx");
 }
 
 PmixInfo PmixBackend::job_info() const {

@@ -416,7 +416,18 @@ TEST(StepAsk, Rest) {
     EXPECT_TRUE(step_of(options_of(SlurmCommand::kSrun, wish), around(), notes).ok());
     EXPECT_EQ(notes.size(), 1u) << wish;
   }
-  EXPECT_FALSE(step_of(options_of(SlurmCommand::kSrun, "--cpu-bind=mask_cpu"), around(), notes).ok());
+  for (const char* missing : {"--cpu-bind=mask_cpu", "--cpu-bind=mask_cpu:"})
+    EXPECT_FALSE(step_of(options_of(SlurmCommand::kSrun, missing), around(), notes).ok()) << missing;
+  for (const char* list : {"map_cpu:0,x", "map_cpu:1,", "mask_cpu:0xg", "mask_cpu:3,-1", "map_cpu:1*0", "map_cpu:1*",
+                           "map_ldom:0x", "v,mask_ldom:0x1,sockets"})
+    EXPECT_NE(step_of(options_of(SlurmCommand::kSrun, format("--cpu-bind={}", list).c_str()), around(), notes)
+                  .error()
+                  .message.find("Unable to satisfy cpu bind request"),
+              std::string::npos)
+        << list;
+  for (const char* list : {"map_cpu:0,0x3,2*4", "mask_cpu:FF,0x3*2", "quiet,mask_cpu:0x1,0x10"})
+    EXPECT_TRUE(step_of(options_of(SlurmCommand::kSrun, format("--cpu-bind={}", list).c_str()), around(), notes).ok())
+        << list;
 }
 
 TEST(StepAsk, AComponentOfAHetJobHasItsOwnShape) {

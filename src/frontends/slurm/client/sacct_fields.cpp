@@ -169,6 +169,10 @@ Result<std::vector<SacctColumn>> parse_sacct_format(std::string_view text, std::
       continue;
     const auto percent = word.find('%');
     const std::string name = lower(word.substr(0, percent));
+    if (name == "all") {
+      for (const SacctField& field : fields) columns.push_back({&field, field.width});
+      continue;
+    }
     const SacctField* found = nullptr;
     for (const SacctField& field : fields) {
       const std::string known = lower(field.name);

@@ -72,6 +72,13 @@ TEST(Sacct, EachColumnIsAskedForOnce) {
   EXPECT_EQ(listing("jobid,state,jobid", "7\tRUNNING\n", look), "JobID|State|JobID\n7|RUNNING|7\n");
 }
 
+TEST(Sacct, All) {
+  const auto all = parse_sacct_format("ALL");
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all->size(), sacct_fields().size());
+  EXPECT_EQ(parse_sacct_format("alloc")->size(), 1u);
+}
+
 TEST(Sacct, HostileFormats) {
   EXPECT_EQ(listing("jobid,nonsense", ""), "error: Invalid field requested: \"nonsense\"");
   EXPECT_EQ(listing("jobid%x", ""), "error: Invalid width: \"jobid%x\"");

@@ -86,6 +86,20 @@ Result<void> put_partition(Query& query, const std::vector<Pair>& pairs, bool cr
   return {};
 }
 
+// After the node was drained, so that nothing new starts there meanwhile. What has ended by itself is no failure.
+Result<void> end_jobs_of(Query& query, const std::string& node) {
+  const std::string jobs = TRY(query.get("/slurm/v1/squeue", {{"nodes", node}, {"columns", "jobid"}}));
+  for (const std::string& job : split_words(jobs)) {
+    const std::string path = "/v1/jobs/" + url_escaped(job);
+    if (query.send("POST", path + "/requeue", R"({"hold":false})").ok())
+      continue;
+    const auto cancelled = query.send("POST", path + "/cancel", "{}");
+    if (!cancelled && cancelled.error().code != Errc::kNotFound && cancelled.error().code != Errc::kConflict)
+      return cancelled.error();
+  }
+  return {};
+}
+
 Result<void> update_nodes(Query& query, const std::vector<Pair>& pairs) {
   const NodeChange change = TRY(node_change(pairs));
   const bool all = lower(pairs[0].second) == "all";
@@ -93,6 +107,8 @@ Result<void> update_nodes(Query& query, const std::vector<Pair>& pairs) {
     UpdateNode update = change.update;
     update.name = name;
     TRY(query.set("POST", "/v1/nodes/" + url_escaped(name), encode(update)));
+    if (change.ends_jobs)
+      TRY(end_jobs_of(query, name));
   }
   return {};
 }
@@ -193,15 +209,21 @@ constexpr KeyRow<NodeEdit, Pair> kNodeKeys[] = {{"state", set_node_state},
                                                 {"weight", set_weight},
                                                 {"features availablefeatures activefeatures", set_features}};
 
+// A node that is to fail, or is said to be down, takes no new work, as one that is drained: it is shown as that.
 Result<void> enter_state(UpdateNode& update, const std::string& state, const std::string& reason) {
-  if (state == "drain") {
+  if (is_among("drain fail down", state)) {
     if (reason.empty())
-      return invalid("You must specify a reason when DRAINING a node. Request denied", "reason");
+      return invalid(format("You must specify a reason when {} a node. Request denied", state == "drain"  ? "DRAINING"
+                                                                                        : state == "fail" ? "FAILING"
+                                                                                                          : "DOWNING"),
+                     "reason");
     update.drain = true;
     return {};
   }
   if (!is_among("resume idle undrain", state))
-    return Error{Errc::kUnsupported, format("State={} cannot be set: use DRAIN or RESUME\nRequest aborted", state), {}};
+    return Error{Errc::kUnsupported,
+                 format("State={} cannot be set: use DRAIN, FAIL, DOWN or RESUME\nRequest aborted", state),
+                 {}};
   update.drain = false;
   update.reason = "";
   return {};
@@ -218,7 +240,7 @@ Result<NodeChange> node_change(const std::vector<Pair>& pairs) {
     TRY(enter_state(edit.update, edit.state, edit.reason));
   if (!edit.reason.empty())
     edit.update.reason = edit.reason;
-  return NodeChange{std::move(edit.update)};
+  return NodeChange{std::move(edit.update), edit.state == "down"};
 }
 
 namespace {

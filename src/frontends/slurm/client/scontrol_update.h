@@ -18,7 +18,8 @@ Result<UpdateJob> job_change(const std::vector<std::pair<std::string, std::strin
                              const JobFactsForUpdate& facts);
 
 struct NodeChange {
-  UpdateNode update;  // without the name
+  UpdateNode update;       // without the name
+  bool ends_jobs = false;  // state=down: what runs there is requeued, or cancelled where it may not be
 };
 Result<NodeChange> node_change(const std::vector<std::pair<std::string, std::string>>& pairs);
 

@@ -46,7 +46,13 @@ TEST(ScontrolUpdate, Nodes) {
   EXPECT_EQ(node_change({{"nodename", "n1"}, {"state", "resume"}})->update.drain, false);
   EXPECT_EQ(node_change({{"nodename", "n1"}, {"state", "drain"}}).error().message,
             "You must specify a reason when DRAINING a node. Request denied");
-  EXPECT_FALSE(node_change({{"nodename", "n1"}, {"state", "down"}, {"reason", "x"}}).ok());
+  const auto down = node_change({{"nodename", "n1"}, {"state", "down"}, {"reason", "x"}});
+  EXPECT_TRUE(down->update.drain == true && down->ends_jobs);
+  EXPECT_EQ(node_change({{"nodename", "n1"}, {"state", "down"}}).error().message,
+            "You must specify a reason when DOWNING a node. Request denied");
+  const auto fails = node_change({{"nodename", "n1"}, {"state", "fail"}, {"reason", "x"}});
+  EXPECT_TRUE(fails->update.drain == true && !fails->ends_jobs);
+  EXPECT_FALSE(node_change({{"nodename", "n1"}, {"state", "future"}, {"reason", "x"}}).ok());
 }
 
 TEST(ScontrolWords, Abbreviations) {

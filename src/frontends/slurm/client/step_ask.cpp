@@ -10,6 +10,35 @@ namespace lockstep::slurm {
 
 namespace {
 
+bool are_digits(std::string_view text, std::string_view digits) {
+  return !text.empty() && text.find_first_not_of(digits) == text.npos;
+}
+
+// "3", "0x1f", and either with "*4" behind it, which stands for four of them. A mask is hexadecimal without "0x", too.
+bool is_binding_item(std::string_view item, bool is_mask) {
+  constexpr std::string_view kDecimal = "0123456789", kHexadecimal = "0123456789abcdef";
+  if (const auto star = item.find('*'); star != item.npos) {
+    if (parse_uint(item.substr(star + 1)).value_or(0) == 0)
+      return false;
+    item = item.substr(0, star);
+  }
+  if (item.starts_with("0x"))
+    return are_digits(item.substr(2), kHexadecimal);
+  return are_digits(item, is_mask ? kHexadecimal : kDecimal);
+}
+
+// The whole list, which begins at the first colon and goes on to the end: map_cpu:0,1*2,5.
+Result<void> check_binding_list(std::string_view list, const std::string& kind, const std::string& where) {
+  if (list.empty())
+    return invalid(format("missing list for \"{}={}:<list>\"", where, kind), where);
+  for (const auto& item : split(list, ','))
+    if (!is_binding_item(item, kind.starts_with("mask_")))
+      return invalid(format("Unable to satisfy cpu bind request: \"{}\" in {}={} is no {}", item, where, kind,
+                            kind.starts_with("mask_") ? "mask, such as 0x3" : "number, such as 2"),
+                     where);
+  return {};
+}
+
 // Binding tasks is done by the node: to cores (server/cpu_binding.h) where its cores are a machine's, to memory by the
 // kernel's own numbers (shim/memory_policy.h).
 Result<void> check_binding(const OptionSet& options, std::string_view name, std::vector<std::string>& notes) {
@@ -26,7 +55,8 @@ Result<void> check_binding(const OptionSet& options, std::string_view name, std:
       notes.push_back(format("{}={} is accepted as a wish: tasks share the cores of their step on a node",
                              where_given(name, *given), given->text));
   };
-  for (const auto& part : split(lower(given->text), ',')) {
+  const std::string whole = lower(given->text);
+  for (const auto& part : split(whole, ',')) {
     const std::string word = part.substr(0, part.find(':'));
     const bool lists = word.starts_with("map_") || word.starts_with("mask_");
     if (lists && word == part)
@@ -34,7 +64,7 @@ Result<void> check_binding(const OptionSet& options, std::string_view name, std:
     if (!is_among(kQuiet, word) && !is_among(to_cores ? kDone : kDoneMemory, word))
       note();
     if (lists)  // what follows is the list
-      return {};
+      return check_binding_list(std::string_view(whole).substr(whole.find(':') + 1), word, where_given(name, *given));
   }
   return {};
 }

@@ -98,7 +98,29 @@ std::string_view shown_cell(std::string_view raw, FieldKind kind, const TableLoo
 
 }  // namespace
 
+namespace {
+
+// "%all": every field that has a letter, small ones first, between bars.
+std::string all_letters(std::span<const FieldDef> fields) {
+  std::string small, large;
+  for (char letter = 'a'; letter <= 'z'; ++letter)
+    for (const FieldDef& field : fields) {
+      if (field.letter == letter)
+        small += format("%{}|", letter);
+      if (field.letter == letter - 'a' + 'A')
+        large += format("%{}|", field.letter);
+    }
+  std::string all = small + large;
+  if (!all.empty())
+    all.pop_back();
+  return all;
+}
+
+}  // namespace
+
 Result<TableFormat> parse_short_format(std::string_view text, std::span<const FieldDef> fields) {
+  if (lower(trim(text)) == "%all")
+    return parse_short_format(all_letters(fields), fields);
   TableFormat format_;
   std::string* literal = &format_.prefix;
   for (std::size_t i = 0; i < text.size();) {

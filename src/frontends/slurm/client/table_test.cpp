@@ -118,5 +118,17 @@ TEST(Widest, HashMakesRoomForTheLongestCell) {
             "b                  down\n");
 }
 
+TEST(Table, AllFieldsThatHaveALetter) {
+  const auto all = parse_short_format("%all", squeue_job_fields());
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  EXPECT_EQ(all->columns.front().field->letter, 'a');
+  EXPECT_EQ(all->columns.front().suffix, "|");
+  EXPECT_EQ(all->columns.back().suffix, "");
+  std::size_t lettered = 0;
+  for (const FieldDef& field : squeue_job_fields()) lettered += field.letter != 0;
+  EXPECT_EQ(all->columns.size(), lettered);
+  EXPECT_TRUE(parse_short_format("%all", sinfo_fields()).ok());
+}
+
 }  // namespace
 }  // namespace lockstep::slurm

@@ -1,6 +1,7 @@
 #include "frontends/slurm/server/cpu_binding.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/text.h"
 
@@ -108,7 +109,15 @@ CoreSet of_socket(std::uint64_t socket, const BindingPlace& place) {
   return out;
 }
 
-std::uint64_t number_of(std::string_view word) { return parse_uint(word).value_or(UINT64_MAX); }
+// Decimal, or hexadecimal behind "0x".
+std::uint64_t number_of(std::string_view word) {
+  if (!word.starts_with("0x"))
+    return parse_uint(word).value_or(UINT64_MAX);
+  std::uint64_t number = UINT64_MAX;
+  word.remove_prefix(2);
+  const auto read = std::from_chars(word.data(), word.data() + word.size(), number, 16);
+  return read.ec == std::errc{} && read.ptr == word.data() + word.size() ? number : UINT64_MAX;
+}
 
 CoreSet of_mask(std::string_view word) {
   CoreSet out;
@@ -181,7 +190,7 @@ std::vector<CoreSet> bound_cores(std::string_view binding, const BindingPlace& p
     else if (words.kind == "rank_ldom")
       out.push_back(within(of_socket(task % std::max(1u, place.node_sockets), place), place));
     else if (words.kind == "map_cpu")
-      out.push_back(within(word.starts_with("0x") ? of_core(0) : of_core(number_of(word)), place));
+      out.push_back(within(of_core(number_of(word)), place));
     else if (words.kind == "mask_cpu")
       out.push_back(within(of_mask(word), place));
     else if (words.kind == "map_ldom")
