@@ -43,6 +43,7 @@ class Checker {
 
   std::string_view text_;
   std::vector<Variable> scope_;
+  bool mixed_lists_ = false;
 };
 
 TypeRef unwrapped(const TypeRef& type) { return type->name == "optional" ? type->parts[0] : type; }
@@ -110,7 +111,10 @@ void Checker::check_constant(const Node& node) {
 
 TypeRef Checker::check_call(const Node& node) {
   std::vector<TypeRef> given;
+  const bool outside = mixed_lists_;
+  mixed_lists_ = outside || node.name == "format";  // takes what it writes as one list
   for (const auto& part : node.parts) given.push_back(check(*part));
+  mixed_lists_ = outside;
   const Function* function = find_function(node.name);
   if (function == nullptr)
     return fail(node, format("undeclared reference to '{}' (in container '')", node.name));
@@ -198,7 +202,7 @@ TypeRef Checker::check_elements(const Node& node, std::size_t first, std::size_t
     }
     // A list of Kubernetes' rules holds one type, unless something of it is dynamic.
     Bindings none;
-    if (!assignable(each, type, none) && !assignable(type, each, none))
+    if (!mixed_lists_ && !assignable(each, type, none) && !assignable(type, each, none))
       fail(*node.parts[at], format("expected type '{}' but found '{}'", type_text(type), type_text(each)));
     type = joined(type, each);
   }
@@ -214,12 +218,7 @@ TypeRef Checker::check(const Node& node) {
     case Kind::kCall: return check_call(node);
     case Kind::kAnd:
     case Kind::kOr:
-      for (const auto& part : node.parts) {
-        const TypeRef type = check(*part);
-        if (type->name != "bool" && type->name != "dyn")
-          return fail(
-              node, format("found no matching overload for '{}' applied to '(bool, {})'", node.name, type_text(type)));
-      }
+      for (const auto& part : node.parts) want_bool(*part, check(*part));
       return simple_type("bool");
     case Kind::kChoice: {
       const TypeRef condition = check(*node.parts[0]);

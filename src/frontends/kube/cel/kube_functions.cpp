@@ -374,6 +374,11 @@ Value named_format(Budget& budget, const Arguments& a) {
     return Value::none();
   return Value::some(Value(std::make_shared<const Format>(Format{name})));
 }
+Value known_format(Budget& budget, const Arguments& a) {
+  const Value named = named_format(budget, a);
+  const auto* found = named.part<Optional>();
+  return found == nullptr || found->value.empty() ? Value::fault("no such format") : found->value.front();
+}
 Value validate(Budget& budget, const Arguments& a) {
   const auto* named = a[0].part<Format>();
   if (named == nullptr)
@@ -475,6 +480,7 @@ std::vector<FunctionRow> kube_functions() {
       {"getEscapedPath", of_url<&Url::escaped_path>, {"url.getEscapedPath() string"}},
       {"getQuery", url_query, {"url.getQuery() map(string, list(string))"}},
       {"format.named", named_format, {"@(string) optional(format)"}},
+      {"format.known", known_format, {"@(string) format"}},
       {"validate", validate, {"format.validate(string) optional(list(string))"}},
       {"semver", semver, {"@(string) semver"}},
       {"isSemver", is_semver, {"@(string) bool"}},

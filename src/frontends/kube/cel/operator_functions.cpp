@@ -418,7 +418,7 @@ Value seconds_of(Budget&, const Arguments& a) {
 }
 Value milliseconds_of(Budget&, const Arguments& a) {
   if (const auto* span = a[0].as<Span>())
-    return Value(static_cast<std::int64_t>(span->nanos / 1'000'000));
+    return Value(static_cast<std::int64_t>(nanos_of(*span) / 1'000'000));
   return a[0].as<Moment>() ? Value(static_cast<std::int64_t>(a[0].as<Moment>()->nanos / 1'000'000)) : no_overload();
 }
 

@@ -111,7 +111,7 @@ Value Evaluation::field(const Node& node) {
     return taken(key_in(target, name, node.optional));
   if (const auto* optional = target.part<Optional>())
     return Value(!optional->value.empty() && find_key(optional->value.front(), name).has_value());
-  return target.is_map() ? Value(find_key(target, name).has_value()) : no_overload();
+  return Value(target.is_map() && find_key(target, name).has_value());
 }
 
 Value Evaluation::index(const Node& node) {
@@ -195,9 +195,7 @@ Value Evaluation::map(const Node& node) {
       return Value::fault("unsupported key type: " + type_word(key));
     if (!budget_.spend(entries.size()))
       return Value::fault(kCancelled);
-    for (const auto& [other, held] : entries)
-      if (equal(other, key))
-        return Value::fault("Failed with repeated key");
+    std::erase_if(entries, [&](const auto& entry) { return equal(entry.first, key); });  // the last one counts
     if (node.optional_parts[at / 2]) {
       const auto* optional = value.part<Optional>();
       if (optional == nullptr)

@@ -39,7 +39,7 @@ class RulesOf : public testing::Test {
 };
 
 TEST_F(RulesOf, ARuleWithItsMessage) {
-  define(R"({"type":"object","properties":{"spec":{"type":"object",
+  define(R"json({"type":"object","properties":{"spec":{"type":"object",
     "x-kubernetes-validations":[
       {"rule":"self.min <= self.max","message":"min must not be above max"},
       {"rule":"self.min >= 0","messageExpression":"'min is %d'.format([self.min])","fieldPath":".min","reason":"FieldValueForbidden"},
@@ -49,23 +49,23 @@ TEST_F(RulesOf, ARuleWithItsMessage) {
 }
 }
 }
-})");
+})json");
   EXPECT_EQ(faults, "");
-EXPECT_EQ(of(R"({"spec":{"min":1,"max":2}})"), "");
-EXPECT_EQ(of(R"({"spec":{"min":3,"max":2}})"), R"(spec: Invalid value: "object": min must not be above max)");
-EXPECT_EQ(of(R"({"spec":{"min":-1,"max":2}})"), "spec.min: Forbidden: min is -1");
-EXPECT_EQ(of(R"({"spec":{"min":1,"max":200}})"), R"(spec: Invalid value: "object": failed rule: self.max < 100)");
-EXPECT_EQ(of(R"({"spec":{"min":1}})"),
-          "spec: Invalid value: \"object\": no such key: max evaluating rule: self.min <= self.max\n"
-          "spec: Invalid value: \"object\": no such key: max evaluating rule: self.max < 100");
+  EXPECT_EQ(of(R"({"spec":{"min":1,"max":2}})"), "");
+  EXPECT_EQ(of(R"({"spec":{"min":3,"max":2}})"), R"(spec: Invalid value: "object": min must not be above max)");
+  EXPECT_EQ(of(R"({"spec":{"min":-1,"max":2}})"), "spec.min: Forbidden: min is -1");
+  EXPECT_EQ(of(R"({"spec":{"min":1,"max":200}})"), R"(spec: Invalid value: "object": failed rule: self.max < 100)");
+  EXPECT_EQ(of(R"({"spec":{"min":1}})"),
+            "spec: Invalid value: \"object\": no such key: max evaluating rule: self.min <= self.max\n"
+            "spec: Invalid value: \"object\": no such key: max evaluating rule: self.max < 100");
 }
 
 TEST_F(RulesOf, TransitionsLookAtWhatWasThere) {
-  define(R"({"type":"object","properties":{"spec":{"type":"object","properties":{
+  define(R"json({"type":"object","properties":{"spec":{"type":"object","properties":{
     "name":{"type":"string","x-kubernetes-validations":[{"rule":"self == oldSelf","message":"is immutable"}]},
     "list":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","required":["k"],
       "properties":{"k":{"type":"string"},"n":{"type":"integer","x-kubernetes-validations":[{"rule":"self >= oldSelf","message":"must not fall"}]}}}},
-    "born":{"type":"integer","x-kubernetes-validations":[{"rule":"oldSelf.hasValue() || self == 0","optionalOldSelf":true,"message":"begins at 0"}]}}}}})");
+    "born":{"type":"integer","x-kubernetes-validations":[{"rule":"oldSelf.hasValue() || self == 0","optionalOldSelf":true,"message":"begins at 0"}]}}}}})json");
   EXPECT_EQ(faults, "");
   EXPECT_EQ(of(R"({"spec":{"name":"a"}})"), "");
   EXPECT_EQ(of(R"({"spec":{"name":"b"}})", R"({"spec":{"name":"a"}})"),
@@ -78,10 +78,10 @@ TEST_F(RulesOf, TransitionsLookAtWhatWasThere) {
 }
 
 TEST_F(RulesOf, MistakesOfADefinition) {
-  define(R"({"type":"object","properties":{"spec":{"type":"object","x-kubernetes-validations":[
+  define(R"json({"type":"object","properties":{"spec":{"type":"object","x-kubernetes-validations":[
       {"rule":"self.nonsense > 1"},{"rule":"self.n"},{"rule":""},{"rule":"true","reason":"Because"},{"rule":"self.n > 'a'"}],
     "properties":{"n":{"type":"integer"},
-      "list":{"type":"array","items":{"type":"integer","x-kubernetes-validations":[{"rule":"self == oldSelf"}]}}}}}})");
+      "list":{"type":"array","items":{"type":"integer","x-kubernetes-validations":[{"rule":"self == oldSelf"}]}}}}}})json");
   EXPECT_EQ(
       faults,
       "schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: \"self.nonsense > 1\": compilation "
@@ -101,7 +101,7 @@ TEST_F(RulesOf, MistakesOfADefinition) {
 }
 
 TEST_F(RulesOf, ListsOfSetsAndMapsHaveNoOrder) {
-  define(R"({"type":"object","properties":{
+  define(R"json({"type":"object","properties":{
     "a":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}},
     "when":{"type":"string","format":"date-time"},"for":{"type":"string","format":"duration"},
     "a-b":{"type":"integer"},"either":{"x-kubernetes-int-or-string":true}},
@@ -111,24 +111,24 @@ TEST_F(RulesOf, ListsOfSetsAndMapsHaveNoOrder) {
       {"rule":"!has(self.__for__) || self.__for__ < duration('1h')","message":"for"},
       {"rule":"!has(self.a__dash__b) || self.a__dash__b == 1","message":"a-b"},
       {"rule":"!has(self.either) || (type(self.either) == string ? self.either == 'x' : self.either == 1)","message":"either"}]
-})");
+})json");
   EXPECT_EQ(faults, "");
-EXPECT_EQ(of(R"({"a":["y","x"],"when":"2026-01-01T00:00:00Z","for":"59m","a-b":1,"either":"x"})"), "");
-EXPECT_EQ(of(R"({"a":["y"],"when":"2025-01-01T00:00:00Z","for":"2h","a-b":2,"either":2})"),
-          ": Invalid value: \"object\": a\n: Invalid value: \"object\": when\n: Invalid value: \"object\": for\n"
-          ": Invalid value: \"object\": a-b\n: Invalid value: \"object\": either");
+  EXPECT_EQ(of(R"({"a":["y","x"],"when":"2026-01-01T00:00:00Z","for":"59m","a-b":1,"either":"x"})"), "");
+  EXPECT_EQ(of(R"({"a":["y"],"when":"2025-01-01T00:00:00Z","for":"2h","a-b":2,"either":2})"),
+            ": Invalid value: \"object\": a\n: Invalid value: \"object\": when\n: Invalid value: \"object\": for\n"
+            ": Invalid value: \"object\": a-b\n: Invalid value: \"object\": either");
 }
 
 TEST_F(RulesOf, AnObjectsRulesMayNotCostMoreThanTheyMay) {
-  define(R"({"type":"object","properties":{"l":{"type":"array","items":{"type":"integer"}}},
+  define(R"json({"type":"object","properties":{"l":{"type":"array","items":{"type":"integer"}}},
     "x-kubernetes-validations":[{"rule":"self.l.all(a, self.l.all(b, self.l.all(c, a + b + c >= 0)))"}]
-})");
+})json");
   EXPECT_EQ(faults, "");
-json::array list(500, 1);
-const json::value object = {{"l", list}};
-const FieldErrors errors = rules.validate(object, nullptr, *root);
-ASSERT_EQ(errors.size(), 1u);
-EXPECT_NE(errors[0].text().find("call cost exceeds limit"), std::string::npos);
+  json::array list(500, 1);
+  const json::value object = {{"l", list}};
+  const FieldErrors errors = rules.validate(object, nullptr, *root);
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_NE(errors[0].text().find("call cost exceeds limit"), std::string::npos);
 }
 
 }  // namespace

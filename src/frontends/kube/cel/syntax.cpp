@@ -407,7 +407,7 @@ class Parser {
       return nullptr;
     if (!method && name == "has" && all.size() == 1) {
       if (all[0]->kind != Kind::kField)
-        return refuse(position, "invalid argument to has() macro");
+        return refuse(all[0]->position, "invalid argument to has() macro");
       all[0]->test = true;
       return std::move(all[0]);
     }
@@ -419,6 +419,10 @@ class Parser {
                          (target->name == "optional" || target->name == "sets" || target->name == "strings" ||
                           target->name == "math" || (target->name == "ip" && name == "isCanonical") ||
                           (target->name == "format" && name == "named"));
+      if (target->kind == Kind::kName && target->name == "format" && name != "named" && all.empty()) {
+        all.push_back(literal(position, Value::text(name)));
+        return make(Kind::kCall, position, "format.known", std::move(all));
+      }
       if (space)
         return make(Kind::kCall, position, target->name + "." + name, std::move(all));
       all.insert(all.begin(), std::move(target));

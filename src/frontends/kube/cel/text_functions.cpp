@@ -362,6 +362,20 @@ std::string digits_of(std::uint64_t number, unsigned base, bool capital) {
   return out;
 }
 
+// "1.234500×10⁰³": how CEL writes %e.
+std::string scientific(double number, int precision) {
+  const std::string plain = format("{:.{}e}", number, precision);
+  const std::size_t at = plain.find('e');
+  std::string out = plain.substr(0, at) + "×10";
+  constexpr const char* kDigits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  for (const char c : plain.substr(at + 1))
+    if (c == '-')
+      out += "⁻";
+    else if (c >= '0' && c <= '9')
+      out += kDigits[c - '0'];
+  return out;
+}
+
 // One clause of "%s %d %f %e %b %x %X %o"; nullopt: the value does not suit it.
 std::optional<std::string> format_clause(char verb, int precision, const Value& value) {
   if (verb == 's')
@@ -378,7 +392,7 @@ std::optional<std::string> format_clause(char verb, int precision, const Value& 
                                              : static_cast<double>(*natural);
     if (!std::isfinite(number))
       return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
-    return verb == 'f' ? format("{:.{}f}", number, precision) : format("{:.{}e}", number, precision);
+    return verb == 'f' ? format("{:.{}f}", number, precision) : scientific(number, precision);
   }
   if (verb == 'x' || verb == 'X') {
     const bool capital = verb == 'X';

@@ -6,6 +6,7 @@
 #include <boost/json/object.hpp>
 
 #include "frontends/kube/machinery/cases.h"
+#include "frontends/kube/machinery/custom_definition.h"
 #include "frontends/kube/machinery/schema_reader.h"
 #include "frontends/kube/machinery/structural.h"
 
@@ -88,13 +89,55 @@ TEST(Structural, WordsOfTheRealServer) {
             "s.properties[a].items: Required value: must be specified");
   EXPECT_EQ(of(R"({"type":"object","anyOf":[{"type":"string"}]})"),
             "s.anyOf[0].type: Forbidden: must be empty to be structural");
-  EXPECT_EQ(of(R"({"type":"object","properties":{"a":{"type":"string","pattern":"["}}})").substr(0, 97),
+  EXPECT_EQ(of(R"({"type":"object","properties":{"a":{"type":"string","pattern":"["}}})").substr(0, 96),
             "s.properties[a].pattern: Invalid value: \"[\": must be a valid regular expression, but isn't: miss");
   EXPECT_EQ(
       of(R"({"type":"object","properties":{"a":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],
                   "items":{"type":"object","properties":{"k":{"type":"string"}}}}}})"),
       "s.properties[a].items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so "
       "it must have a default or be a required property");
+}
+
+TEST(CustomDefinition, Read) {
+  const auto of = [](std::string_view spec, std::string_view name = "widgets.example.com") {
+    return read_custom_definition(
+        parsed(std::string(R"({"metadata":{"name":")") + std::string(name) + R"("},"spec":)" + std::string(spec) + "}"),
+        nullptr);
+  };
+  constexpr std::string_view kSpec =
+      R"({"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget","shortNames":["w"]},
+    "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{
+      "spec":{"type":"object","properties":{"n":{"type":"integer"},"colour":{"type":"string"}}}}}},
+      "subresources":{"status":{},"scale":{"specReplicasPath":".spec.n","statusReplicasPath":".status.n"}},
+      "selectableFields":[{"jsonPath":".spec.colour"}],
+      "additionalPrinterColumns":[{"name":"N","type":"integer","jsonPath":".spec.n"}]}]})";
+  const ReadDefinition read = of(kSpec);
+  ASSERT_EQ(lines(read.errors), "");
+  const CustomVersion& version = read.definition->storage();
+  EXPECT_EQ(read.definition->singular, "widget");
+  EXPECT_EQ(read.definition->list_kind, "WidgetList");
+  EXPECT_EQ(version.scale->spec_replicas, (std::vector<std::string>{"spec", "n"}));
+  EXPECT_EQ(version.selectable.at(0).name, "spec.colour");
+  EXPECT_EQ(version.columns.columns().size(), 2u);
+  EXPECT_TRUE(version.has_status);
+  EXPECT_EQ(read.definition->version("v2"), nullptr);
+  EXPECT_EQ(lines(of(kSpec, "other").errors),
+            R"(metadata.name: Invalid value: "other": must be spec.names.plural+"."+spec.group)");
+  const auto changed = [&](std::string from, std::string_view to) {
+    std::string spec(kSpec);
+    spec.replace(spec.find(from), from.size(), to);
+    return lines(of(spec).errors);
+  };
+  EXPECT_EQ(changed(R"("storage":true)", R"("storage":false)"),
+            R"(spec.versions: Invalid value: "": must have exactly one version marked as storage version)");
+  EXPECT_EQ(
+      changed(R"(".spec.n","statusReplicasPath")", R"(".metadata.n","statusReplicasPath")"),
+      R"(spec.versions[0].subresources.scale.specReplicasPath: Invalid value: ".metadata.n": should be a json path under .spec)");
+  EXPECT_EQ(
+      changed(R"(".spec.colour")", R"(".spec.color")"),
+      R"(spec.versions[0].selectableFields[0].jsonPath: Invalid value: ".spec.color": does not refer to a valid field)");
+  EXPECT_EQ(changed(R"("Namespaced")", R"("Everywhere")"),
+            R"(spec.scope: Unsupported value: "Everywhere": supported values: "Cluster", "Namespaced")");
 }
 
 }  // namespace
