@@ -1,4 +1,4 @@
-// Reads the rows of kube_types.inc, kube_resources.inc and kube_defaults.inc.
+// Reads the rows of kube_types.inc, kube_resources.inc, kube_defaults.inc and kube_descriptions.inc.
 //
 //   :PodSpec [kind] [atomic]                    a type; its fields follow
 //   name NUMBER TYPE [attribute…]               NUMBER: 3, 0 (none), 2/3 (3 within 2)
@@ -41,6 +41,13 @@ constexpr DefaultRow kDefaults[] = {
 #include "frontends/kube/machinery/kube_defaults.inc"
 };
 
+struct DescriptionRow {
+  std::string_view type, field, text;
+};
+constexpr DescriptionRow kDescriptions[] = {
+#include "frontends/kube/machinery/kube_descriptions.inc"
+};
+
 // Calls each(part) for what lies between separators, without empty parts.
 template <class Each>
 void each_part(std::string_view text, char separator, Each each) {
@@ -65,6 +72,8 @@ class Tables {
     for (const PackageRows& package : kPackages) name_types(package);
     for (const PackageRows& package : kPackages) fill_types(package);
     for (const DefaultRow& row : kDefaults) set_default(row);
+    for (const DescriptionRow& row : kDescriptions) describe(row);
+    // In this order: a copy may have been copied.
     for (const auto& [copy, original] : copies_) copy->fields = original->fields;
     for (const auto& [name, schema] : types_) all_.push_back(schema);
     for (const ResourceRows& rows : kResources) read_resources(rows);
@@ -254,6 +263,22 @@ class Tables {
     const Field* field = schema->field(row.field);
     CHECK(field);
     const_cast<Field*>(field)->standard = json::parse(row.json);
+  }
+
+  // A field's description is that of its schema, which then is its own.
+  void describe(const DescriptionRow& row) {
+    const auto type_at = types_.find(row.type);
+    CHECK(type_at != types_.end());
+    if (row.field.empty()) {
+      type_at->second->description = row.text;
+      return;
+    }
+    Field* field = const_cast<Field*>(type_at->second->field(row.field));
+    CHECK(field);
+    Schema& own = copy_of(*field->schema);
+    own.description = row.text;
+    copies_.emplace_back(&own, field->schema);
+    field->schema = &own;
   }
 
   void read_resources(const ResourceRows& rows) {

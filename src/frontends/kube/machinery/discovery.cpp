@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <string>
+#include <vector>
 
 namespace lockstep::kube {
 namespace {

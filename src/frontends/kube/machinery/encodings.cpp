@@ -1,6 +1,8 @@
 #include "frontends/kube/machinery/encodings.h"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "base/text.h"
 

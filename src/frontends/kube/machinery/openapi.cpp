@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/json/array.hpp>
 #include <map>
+#include <span>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/builtin.h"
@@ -69,7 +70,9 @@ std::string capitalised(std::string_view text) {
 // "AppsV1": of operations' names, which must differ from one another.
 std::string group_word(const Resource& resource) {
   std::string out;
-  std::string_view group = resource.group.empty() ? std::string_view("core") : std::string_view(resource.group);
+  std::string_view group = resource.group;
+  if (group.empty())
+    group = "core";
   if (group.ends_with(".k8s.io"))
     group.remove_suffix(7);
   for (const std::string& part : split(group, '.')) out += capitalised(part);

@@ -101,6 +101,8 @@ json::object Definitions::field(const Field& field) {
     const Schema* own = builtin_schema(type.name);
     if (!own || type.atomic != own->atomic || type.patch_retain_keys)
       put_merging(type, more);
+    if (!type.description.empty() && (!own || type.description != own->description))
+      more["description"] = type.description;
   }
   if (field.standard)
     more["default"] = *field.standard;

@@ -128,6 +128,8 @@ TEST(OpenApi, OperationsHaveNamesOfTheirOwn) {
             << text_of(operation.value().at("operationId"));
       }
   EXPECT_GT(count, 300u);
+  EXPECT_TRUE(names.contains("listCoreV1NamespacedPod"));
+  EXPECT_TRUE(names.contains("patchSchedulingV1PriorityClass"));
 }
 
 TEST(OpenApi, SaysWhatClientsAskFor) {
@@ -146,11 +148,12 @@ TEST(OpenApi, SaysWhatClientsAskFor) {
             R"([{"group":"apps","kind":"Deployment","version":"v1"}])");
   EXPECT_EQ(
       json::serialize(schemas.at("io.k8s.api.core.v1.PodSpec").at("properties").at("volumes")),
-      R"({"type":"array","items":{"$ref":"#/components/schemas/io.k8s.api.core.v1.Volume"},"x-kubernetes-list-map-keys":["name"],)"
+      R"({"description":"storage that containers can mount","type":"array","items":{"$ref":"#/components/schemas/io.k8s.api.core.v1.Volume"},"x-kubernetes-list-map-keys":["name"],)"
       R"("x-kubernetes-list-type":"map","x-kubernetes-patch-merge-key":"name","x-kubernetes-patch-strategy":"merge,retainKeys"})");
   EXPECT_EQ(
       json::serialize(schemas.at("io.k8s.api.apps.v1.DeploymentSpec").at("properties").at("strategy")),
-      R"({"allOf":[{"$ref":"#/components/schemas/io.k8s.api.apps.v1.DeploymentStrategy"}],"x-kubernetes-patch-strategy":"retainKeys"})");
+      R"({"allOf":[{"$ref":"#/components/schemas/io.k8s.api.apps.v1.DeploymentStrategy"}],"x-kubernetes-patch-strategy":"retainKeys",)"
+      R"("description":"how pods are exchanged for newer ones"})");
 }
 
 TEST(OpenApi, CustomResourcesAreThere) {

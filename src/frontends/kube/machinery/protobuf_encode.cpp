@@ -2,7 +2,8 @@
 #include <bit>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
-#include <limits>
+#include <optional>
+#include <span>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/builtin.h"

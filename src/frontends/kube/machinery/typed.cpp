@@ -2,6 +2,7 @@
 
 #include <boost/json/array.hpp>
 #include <limits>
+#include <utility>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/builtin.h"
