@@ -3,9 +3,11 @@
 #include <boost/json/array.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/cel/rules.h"
 #include "frontends/kube/kinds/families.h"
+#include "frontends/kube/machinery/builtin.h"
+#include "frontends/kube/machinery/custom_definition.h"
 #include "frontends/kube/machinery/json_tree.h"
-#include "frontends/kube/machinery/structural.h"
 
 namespace lockstep::kube {
 
@@ -33,33 +35,18 @@ class DefinitionRules final : public KindRules {
   void prepare_update(json::object& tree, const json::object&, std::string_view) const override { fill(tree); }
 
   void validate(const json::object& tree, const json::object* old, FieldErrors& out) const override {
+    const ReadDefinition read = read_custom_definition(json::value(tree), builtin_schema(kObjectMetaName));
+    out.insert(out.end(), read.errors.begin(), read.errors.end());
+    if (read.definition)
+      for (std::size_t i = 0; i < read.definition->versions.size(); ++i) {
+        const FieldErrors faults =
+            cel::compile_rules(*read.definition->versions[i].schema, format("spec.versions[{}].schema.openAPIV3Schema", i)).errors;
+        out.insert(out.end(), faults.begin(), faults.end());
+      }
     const json::value* found = tree.if_contains("spec");
     if (!found)
       return;
     const json::value& spec = *found;
-    const json::value* names = member(spec, "names");
-    const std::string plural = names ? text_in(*names, "plural") : "", group = text_in(spec, "group");
-    const json::value* metadata = tree.if_contains("metadata");
-    const std::string name = metadata ? text_in(*metadata, "name") : "";
-    if (name != plural + "." + group)
-      out.push_back(field_invalid("metadata.name", json::value(json::string_view(name)), "must be spec.names.plural+\".\"+spec.group"));
-    std::size_t stored = 0, i = 0;
-    for (const json::value& version : versions_of(tree)) {
-      const std::string path = format("spec.versions[{}].schema.openAPIV3Schema", i++);
-      const json::value* storage = member(version, "storage");
-      stored += storage && storage->is_bool() && storage->get_bool();
-      const json::value* schema = member(version, "schema");
-      const json::value* definition = schema ? member(*schema, "openAPIV3Schema") : nullptr;
-      if (!definition) {
-        out.push_back(field_required(path, "schemas are required"));
-        continue;
-      }
-      const FieldErrors faults = structural_faults(*definition, path);
-      out.insert(out.end(), faults.begin(), faults.end());
-    }
-    if (stored != 1)
-      out.push_back(field_invalid("spec.versions", spec.get_object().contains("versions") ? spec.get_object().at("versions") : json::value(),
-                                  "must have exactly one version marked as storage version"));
     if (old && !old->contains("spec"))
       return;
     for (const char* fixed : {"group", "scope"})

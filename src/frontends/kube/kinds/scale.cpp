@@ -1,6 +1,5 @@
 #include "frontends/kube/kinds/scale.h"
 
-#include "base/text.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
 
@@ -8,11 +7,10 @@ namespace lockstep::kube {
 
 namespace {
 
-// ".spec.replicas" of a definition is a plain path of names.
-const json::value* find_at(const json::object& tree, const std::string& path) {
+const json::value* find_at(const json::object& tree, const std::vector<std::string>& path) {
   const json::object* inside = &tree;
   const json::value* found = nullptr;
-  for (const std::string& name : split(path.substr(path.starts_with('.') ? 1 : 0), '.')) {
+  for (const std::string& name : path) {
     found = inside ? inside->if_contains(name) : nullptr;
     if (!found)
       return nullptr;
@@ -37,16 +35,9 @@ json::value number_or_zero(const json::value* value) { return value && is_number
 
 }  // namespace
 
-ScalePaths scale_paths(const json::object& of_definition) {
-  ScalePaths out;
-  const auto take = [&](const char* name, std::string& into) {
-    const json::value* path = of_definition.if_contains(name);
-    into = path ? std::string(text_of(*path)) : std::string();
-  };
-  take("specReplicasPath", out.wanted);
-  take("statusReplicasPath", out.has);
-  take("labelSelectorPath", out.selector);
-  return out;
+const ScalePaths& built_in_scale() {
+  static const ScalePaths paths{{"spec", "replicas"}, {"status", "replicas"}, {"spec", "selector"}};
+  return paths;
 }
 
 json::object scale_of(const json::object& tree, const ScalePaths& paths) {
@@ -55,21 +46,21 @@ json::object scale_of(const json::object& tree, const ScalePaths& paths) {
     for (const char* name : {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"})
       if (const json::value* value = own->get_object().if_contains(name))
         metadata[name] = *value;
-  json::object status{{"replicas", number_or_zero(find_at(tree, paths.has))}};
+  json::object status{{"replicas", number_or_zero(find_at(tree, paths.status_replicas))}};
   if (const json::value* selector = paths.selector.empty() ? nullptr : find_at(tree, paths.selector))
     if (const std::string text = selector_text(*selector); !text.empty())
       status["selector"] = text;
   return {{"kind", "Scale"},
           {"apiVersion", "autoscaling/v1"},
           {"metadata", std::move(metadata)},
-          {"spec", {{"replicas", number_or_zero(find_at(tree, paths.wanted))}}},
+          {"spec", {{"replicas", number_or_zero(find_at(tree, paths.spec_replicas))}}},
           {"status", std::move(status)}};
 }
 
 void put_scale(json::object& tree, const json::object& scale, const ScalePaths& paths) {
-  const json::value* wanted = find_at(scale, "spec.replicas");
+  const json::value* wanted = find_at(scale, built_in_scale().spec_replicas);
   json::object* inside = &tree;
-  const std::vector<std::string> names = split(paths.wanted.substr(paths.wanted.starts_with('.') ? 1 : 0), '.');
+  const std::vector<std::string>& names = paths.spec_replicas;
   for (std::size_t i = 0; i + 1 < names.size(); ++i) {
     json::value& next = (*inside)[names[i]];
     inside = next.is_object() ? &next.get_object() : &next.emplace_object();

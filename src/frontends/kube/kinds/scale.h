@@ -2,18 +2,13 @@
 #pragma once
 
 #include <boost/json/object.hpp>
-#include <cstdint>
-#include <string>
+
+#include "frontends/kube/machinery/custom_definition.h"
 
 namespace lockstep::kube {
 
-namespace json = boost::json;
-
-// Where the numbers stand in the object: ".spec.replicas", ".status.replicas", ".status.selector" or a LabelSelector.
-struct ScalePaths {
-  std::string wanted = ".spec.replicas", has = ".status.replicas", selector = ".spec.selector";
-};
-ScalePaths scale_paths(const json::object& of_definition);  // subresources.scale of a custom resource's version
+// Where the numbers stand in built-in workloads.
+const ScalePaths& built_in_scale();
 
 json::object scale_of(const json::object& tree, const ScalePaths& paths);
 // The object with as many replicas as the Scale says.

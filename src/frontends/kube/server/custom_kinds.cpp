@@ -2,11 +2,11 @@
 
 #include <boost/json/parse.hpp>
 
+#include "base/log_line.h"
 #include "base/text.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/machinery/json_tree.h"
-#include "frontends/kube/machinery/schema_reader.h"
 #include "model/records.h"
 
 namespace lockstep::kube {
@@ -18,22 +18,10 @@ std::string text_in(const json::value& value, std::string_view name) {
   return text ? std::string(text_of(*text)) : std::string();
 }
 
-bool truth(const json::value& value, std::string_view name) {
-  const json::value* found = member(value, name);
-  return found && found->is_bool() && found->get_bool();
-}
-
 const json::value& part(const json::value& value, std::string_view name) {
   static const json::value none;
   const json::value* found = member(value, name);
   return found ? *found : none;
-}
-
-std::vector<std::string> texts_in(const json::value& value, std::string_view name) {
-  std::vector<std::string> out;
-  if (const json::array* list = member_array(value, name))
-    for (const json::value& one : *list) out.emplace_back(text_of(one));
-  return out;
 }
 
 bool is_established(const json::value& body) {
@@ -86,58 +74,41 @@ void CustomKinds::take(const Object& definition, bool there) {
   const json::value body = json::parse(definition.body);
   if (!there || !is_established(body))
     return;
-  const json::value& spec = part(body, "spec");
-  const json::value& names = part(part(body, "status"), "acceptedNames");
-  const json::array* versions = member_array(spec, "versions");
-  if (!versions)
-    return;
-  std::string stored;
-  for (const json::value& version : *versions)
-    if (truth(version, "storage"))
-      stored = text_in(version, "name");
-  for (const json::value& version : *versions) {
-    if (!truth(version, "served"))
+  json::object whole = body.as_object();
+  whole["metadata"].as_object()["name"] = type;
+  const ReadDefinition read = read_custom_definition(whole, builtin_schema(kObjectMetaName));
+  if (!read.definition)
+    return log_line(LogLevel::kWarning, format("kube: {} is not served: {}", type, joined_text(read.errors)));
+  const CustomDefinition& found = *read.definition;
+  for (std::size_t i = 0; i < found.versions.size(); ++i) {
+    const CustomVersion& version = found.versions[i];
+    if (!version.served)
       continue;
     Kind kind;
-    kind.group = text_in(spec, "group");
-    kind.version = text_in(version, "name");
-    kind.kind = text_in(names, "kind");
-    kind.plural = text_in(names, "plural");
-    kind.singular = text_in(names, "singular");
-    kind.list_kind = text_in(names, "listKind");
-    kind.short_names = texts_in(names, "shortNames");
-    kind.categories = texts_in(names, "categories");
-    kind.namespaced = text_in(spec, "scope") == "Namespaced";
+    kind.group = found.group;
+    kind.version = version.name;
+    kind.kind = found.kind;
+    kind.plural = found.plural;
+    kind.singular = found.singular;
+    kind.list_kind = found.list_kind;
+    kind.short_names = found.short_names;
+    kind.categories = found.categories;
+    kind.namespaced = found.namespaced;
     kind.verbs = {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"};
     kind.type = type;
+    kind.schema = version.schema;
     kind.storage_hash =
-        base64_text(bytes_of_hex(sha256_hex_(format("{}/{}/{}", kind.group, stored, kind.kind)).substr(0, 16)));
+        base64_text(bytes_of_hex(sha256_hex_(format("{}/{}/{}", kind.group, found.storage().name, kind.kind)).substr(0, 16)));
     auto parts = std::make_shared<CustomParts>();
-    const json::value& schema = part(part(version, "schema"), "openAPIV3Schema");
-    if (const auto read = read_root_schema({parts->schemas, builtin_schema(kObjectMetaName)}, schema); read.ok()) {
-      Schema& named = parts->schemas.make();
-      named = **read;
-      named.name = kind.group + "." + kind.version + "." + kind.kind;
-      kind.schema = &named;
-    }
-    if (!kind.schema)
-      kind.schema = &parts->schemas.make();
-    add_patterns(*kind.schema, parts->patterns);
-    parts->has_defaults = has_defaults(*kind.schema, kSchemaDepthMax);
-    if (auto columns = read_custom_columns(version); columns.ok())
-      parts->columns = std::move(*columns);
-    const json::value& subresources = part(version, "subresources");
-    if (subresources.is_object() && subresources.get_object().contains("status"))
+    parts->definition = read.definition;
+    parts->version = &version;
+    parts->rules = std::move(cel::compile_rules(*version.schema, format("spec.versions[{}].schema.openAPIV3Schema", i)).rules);
+    parts->has_defaults = has_defaults(*version.schema, kSchemaDepthMax);
+    if (version.has_status)
       kind.subresources.push_back(status_of_kind(kind));
-    if (const json::value& scale = part(subresources, "scale"); scale.is_object()) {
-      parts->scale = scale.get_object();
+    if (version.scale)
       kind.subresources.push_back({"scale", "autoscaling", "v1", "Scale", {"get", "patch", "update"}, builtin_kind_schema("autoscaling", "v1", "Scale")});
-    }
-    if (const json::array* fields = member_array(version, "selectableFields"))
-      for (const json::value& one : *fields)
-        if (const std::string path = text_in(one, "jsonPath"); path.starts_with('.'))
-          kind.selectable.push_back(path.substr(1));
-    parts->version = version;
+    for (const SelectableField& field : version.selectable) kind.selectable.push_back(field.name);
     kind.custom = std::move(parts);
     kinds_.put(std::move(kind));
   }

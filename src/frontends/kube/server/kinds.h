@@ -8,20 +8,18 @@
 #include <tuple>
 #include <vector>
 
-#include "frontends/kube/machinery/custom_validation.h"
+#include "frontends/kube/cel/rules.h"
+#include "frontends/kube/machinery/custom_definition.h"
 #include "frontends/kube/machinery/resource.h"
-#include "frontends/kube/machinery/table.h"
 
 namespace lockstep::kube {
 
 // What a custom resource's version has besides what every resource has.
 struct CustomParts {
-  SchemaSet schemas;  // what the kind's schema is made of
-  Patterns patterns;
-  CustomColumns columns;
+  std::shared_ptr<const CustomDefinition> definition;
+  const CustomVersion* version = nullptr;  // of it
+  cel::Rules rules;
   bool has_defaults = false;  // its schema has: objects that were stored before get them when they are read
-  json::object scale;   // the paths of its scale; empty: it has none
-  json::value version;  // as the definition has it
 };
 
 // A resource as it is served: how its objects are stored, and by which fields they are found.

@@ -31,7 +31,10 @@ std::string warning_header(const std::string& text) {
 
 bool is_scale(const Request& request) { return request.target.subresource == "scale"; }
 
-ScalePaths scale_paths(const Request& request) { return request.kind->custom ? scale_paths(request.kind->custom->scale) : ScalePaths{}; }
+const ScalePaths& scale_paths(const Request& request) {
+  const auto& custom = request.kind->custom;
+  return custom && custom->version->scale ? *custom->version->scale : built_in_scale();
+}
 
 ShownAs sent_kind(const Request& request, std::string& api_version) {
   api_version = request.api_version;

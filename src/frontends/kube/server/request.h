@@ -41,7 +41,7 @@ using Asked = std::shared_ptr<Request>;
 // What is sent and answered at the request's path: of a subresource perhaps another kind.
 ShownAs sent_kind(const Request& request, std::string& api_version);
 bool is_scale(const Request& request);
-ScalePaths scale_paths(const Request& request);
+const ScalePaths& scale_paths(const Request& request);
 
 Answered<Accepted> accepted_by(const HttpRequest& http);
 

@@ -95,7 +95,7 @@ std::string list_head(const Request& request, Seq seq, const std::string& next, 
     out += format(R"(,"remainingItemCount":{})", left);
   out += '}';
   if (request.accepted.form == kTable)
-    out += R"(,"columnDefinitions":)" + json::serialize(columns_text(request.kind->custom ? request.kind->custom->columns.columns() : columns_of(request.kind->type))) + R"(,"rows":[)";
+    out += R"(,"columnDefinitions":)" + json::serialize(columns_text(request.kind->custom ? request.kind->custom->version->columns.columns() : columns_of(request.kind->type))) + R"(,"rows":[)";
   else
     out += R"(,"items":[)";
   return out;
@@ -108,7 +108,7 @@ void append_item(std::string& out, const Request& request, const Object& object)
     return append_shown(out, request, object);
   const json::object tree = shown_tree(request, object);
   const std::string include = query_of(request.http(), "includeObject");
-  json::object row{{"cells", request.kind->custom ? request.kind->custom->columns.cells(json::value(tree), wall_of(request))
+  json::object row{{"cells", request.kind->custom ? request.kind->custom->version->columns.cells(json::value(tree), wall_of(request))
                                                 : cells_of(request.kind->type, tree, wall_of(request))}};
   if (include == "Object")
     row["object"] = tree;
