@@ -94,7 +94,10 @@ ImagePull::ImagePull(ImageReference image, std::string home, ImagePeers peers, T
 Result<ImagePeer> ImagePull::reach(unsigned hop) {
   if (!peers_.reach || hop >= kHops)
     return not_found("there is no other node to ask");
-  return peers_.reach(hop);
+  auto peer = peers_.reach(hop);
+  if (!peer.ok() && peer.error().code != Errc::kNotFound)
+    tell_(format("no other node is asked for the image: {}", peer.error().message));
+  return peer;
 }
 
 Result<std::string> ImagePull::find() {
@@ -172,7 +175,10 @@ Result<void> ImagePull::take_from(ImagePeer& peer, const std::string& digest, co
   }));
   const std::string folder = part + "/source";
   TRY(show_as_folder(folder, bytes, manifest, store_));
-  TRY(run_tool({{"skopeo", "copy", "--quiet", "dir:" + folder, format("oci:{}:image", layout)}}));
+  ToolRun copy{{"skopeo", "copy", "--quiet", "dir:" + folder, format("oci:{}:image", layout)}};
+  if (!manifest.is_dockers)
+    copy.argv.insert(copy.argv.begin() + 2, "--preserve-digests");
+  TRY(run_tool(copy));
   return {};
 }
 
@@ -204,14 +210,16 @@ Result<void> ImagePull::take_from_registry(const std::string& digest, const std:
   std::string ours = digest;
   const auto manifest = manifests_from_registry(registry, ours);
   if (!manifest)
-    return registry.copy(digest, layout, [this] { return room_.check(); });
+    return registry.copy(digest, layout, RegistryClient::Keep::kWhatCan, [this] { return room_.check(); });
   TRY(make_room(*manifest));
   // skopeo writes it anew for the layout, and so under another digest.
   if (manifest->is_dockers && peers_.reach && !store_.has(manifest->config.digest))
     if (const auto config = registry.config(ours); config.ok())
       TRY(store_.keep(manifest->config.digest, *config));
   PullProgress progress(bytes_of(*manifest), tell_);
-  return registry.copy(ours, layout, [&] {
+  // Others ask for layers by the digests that they have in the registry.
+  const auto keep = manifest->is_dockers ? RegistryClient::Keep::kWhatCan : RegistryClient::Keep::kDigests;
+  return registry.copy(ours, layout, keep, [&] {
     progress.at(bytes_here(*manifest, store_, layout));
     return room_.check();
   });

@@ -118,18 +118,21 @@ class ImageServer {
     return ::poll(&gone, 1, kLookEveryMs) == 0;
   }
 
+  // "" = nothing is said of the step yet.
+  std::string word_of_step() const {
+    const auto word = work_ ? read_plain(step_key_path(home_, *work_), Links::kRefused, kAskMax) : std::string();
+    return word.ok() ? std::string(trim(*word)) : std::string();
+  }
+
   bool tell_which(const std::string& work) {
-    const auto id = parse_work_id(work);
-    if (!id)
+    work_ = parse_work_id(work);
+    if (!work_)
       return false;
-    for (bool begun = false;;) {
-      if (const auto key = read_plain(step_key_path(home_, *id), Links::kRefused, kAskMax); key.ok()) {
-        const std::string digest(trim(*key));
-        if (digest != "begun")
-          return say(is_blob_digest(digest) ? format("key {}\n", digest) : "none -\n");
-        begun = true;
-      }
-      if (!wait(begun, {}))
+    for (;;) {
+      const std::string word = word_of_step();
+      if (!word.empty() && word != "begun")
+        return say(is_blob_digest(word) ? format("key {}\n", word) : "none -\n");
+      if (!wait(word == "begun", {}))
         return false;
     }
   }
@@ -145,7 +148,7 @@ class ImageServer {
         if (!send_blob(*ready))
           return false;
         wanted_.erase(ready);
-      } else if (!busy && is_there(image)) {
+      } else if (!busy && (is_there(image) || word_of_step() == "none")) {
         return say(format("none {}\n", wanted_.front()));
       } else if (!wait(busy, part)) {
         return false;
@@ -177,6 +180,7 @@ class ImageServer {
   BlobStore store_;
   int stream_;
   std::string pending_, key_;
+  std::optional<WorkId> work_;  // the step that was asked for
   std::vector<std::string> wanted_;
   std::int64_t said_ms_ = 0;
 };

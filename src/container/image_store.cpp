@@ -101,11 +101,14 @@ Result<StoredImage> ImageStore::fetch(const ImageReference& image, ImagePeers pe
   publish(digest.ok() ? *digest : "none");
   if (!digest.ok())
     return with_room(digest.error(), home_);
-  return made(image_key(*digest), [&](const std::string& part) -> Result<void> {
+  auto stored = made(image_key(*digest), [&](const std::string& part) -> Result<void> {
     const std::string layout = TRY(make_layout(home_, part));
     TRY(pull.fetch(*digest, part, layout));
     return unpack_layout(layout, part);
   });
+  if (!stored.ok())
+    publish("none");
+  return stored;
 }
 
 // From the store; else unpacked into a folder, which becomes the store's when it is whole.

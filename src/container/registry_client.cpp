@@ -96,9 +96,11 @@ Result<std::string> RegistryClient::config(const std::string& digest) const {
   return run_tool(ask);
 }
 
-Result<void> RegistryClient::copy(const std::string& digest, const std::string& layout,
+Result<void> RegistryClient::copy(const std::string& digest, const std::string& layout, Keep keep,
                                   const std::function<Result<void>()>& look) const {
   ToolRun copy{{"skopeo", "copy", "--quiet", "--retry-times=2"}};
+  if (keep == Keep::kDigests)
+    copy.argv.emplace_back("--preserve-digests");
   for (std::string& option : options("src-")) copy.argv.push_back(std::move(option));
   copy.argv.insert(copy.argv.end(), {name_of(digest), format("oci:{}:image", layout)});
   copy.stall_ms = kCopyStallMs;

@@ -22,7 +22,8 @@ class RegistryClient {
   Result<std::string> config(const std::string& digest) const;
   // Into an OCI layout, under the name "image". What the layout has of it is not fetched again, so one whose
   // connection stood still is tried again. look: called about once a second meanwhile.
-  Result<void> copy(const std::string& digest, const std::string& layout,
+  enum class Keep : unsigned char { kWhatCan, kDigests };  // kDigests: nothing is packed or written anew
+  Result<void> copy(const std::string& digest, const std::string& layout, Keep keep,
                     const std::function<Result<void>()>& look) const;
 
  private:

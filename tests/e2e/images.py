@@ -140,11 +140,11 @@ class Registry:
                 raise AssertionError(open(self.log.name).read())
             time.sleep(0.05)
 
-    def reads(self, kind):
+    def reads(self, kind, repository=r"\S+"):
         """How often each blob ("blobs") or manifest ("manifests") was read so far, by the last part of its name."""
         self.log.flush()
         with open(self.log.name) as f:
-            asked = re.findall(r'"GET /v2/\S+/%s/(\S+) HTTP/\S+" 200' % kind, f.read())
+            asked = re.findall(rf'"GET /v2/{repository}/{kind}/(\S+) HTTP/\S+" 200', f.read())
         return {name: asked.count(name) for name in asked}
 
     def digest(self, name):

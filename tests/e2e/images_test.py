@@ -28,23 +28,24 @@ class ImagesOfNodes(unittest.TestCase):
         cls.c.down()
 
     def push(self, name, word, **how):
-        """A new image, which says a word, in the registry; what its blobs are called."""
+        """A new image, which says a word, in the registry; its repository."""
         layout = os.path.join(self.c.work, name)
         images.make_layout(layout, "v1", images.files_of_busybox(**{"etc/motd": (word.encode() + b"\n", 0o644)}), **how)
         self.registry.push(f"oci:{layout}:v1", f"team/{name}:v1")
-        return {f"sha256:{name}" for name in os.listdir(os.path.join(layout, "blobs", "sha256"))}
+        return f"team/{name}"
 
     def srun(self, *words, user=ANN, **more):
-        more["env"] = {"HOME": self.c.work, **more.get("env", {})}
+        home = os.path.join(self.c.work, f"home-{user}")
+        if not os.path.exists(home):
+            os.mkdir(home)
+            os.chown(home, user, user)
+        more["env"] = {"HOME": home, **more.get("env", {})}
         return self.c.run("srun", *words, user=user, **more)
 
     def says(self, name, word, nodes, *options, user=ANN):
         done = self.srun(*options, f"--container-image=127.0.0.1:{PORT}#team/{name}:v1", "cat", "/etc/motd", user=user)
         self.assertEqual((done.stdout, done.returncode), (f"{word}\n" * nodes, 0), done.stderr)
         return done.stderr
-
-    def reads_of(self, blobs):
-        return {name: count for name, count in self.registry.reads("blobs").items() if name in blobs}
 
     def folder(self, node, user=ANN):
         return os.path.join(self.c.dir, "nodes", node, "state", "containers", str(user))
@@ -55,36 +56,36 @@ class ImagesOfNodes(unittest.TestCase):
                 shutil.rmtree(os.path.join(self.folder(node, user), name), ignore_errors=True)
 
     def test_four_nodes_read_each_blob_once(self):
-        blobs = self.push("once", "once", more_layers=[images.tar_of({"second": (os.urandom(3 << 20), 0o644)})])
+        image = self.push("once", "once", more_layers=[images.tar_of({"second": (os.urandom(3 << 20), 0o644)})])
         said = self.says("once", "once", 4, "-N4")
-        read = self.reads_of(blobs)
+        read = self.registry.reads("blobs", image)
         self.assertEqual(set(read.values()), {1}, read)
-        self.assertEqual(len(read), 3)  # the configuration and two layers
-        self.assertEqual(self.registry.reads("manifests").get("v1"), 1)  # the tag: all nodes run the same image
+        self.assertEqual(len(read), 3, read)  # the configuration and two layers
+        self.assertEqual(self.registry.reads("manifests", image).get("v1"), 1)  # the tag: all nodes run the same image
         self.assertEqual(said.count("importing docker image from node n1"), 3, said)
         self.says("once", "once", 4, "-N4")
-        self.assertEqual(self.reads_of(blobs), read)
+        self.assertEqual(self.registry.reads("blobs", image), read)
 
     def test_who_has_it_already_hands_it_on(self):
-        blobs = self.push("later", "later")
+        image = self.push("later", "later")
         self.says("later", "later", 1, "-w", "n1")
         self.says("later", "later", 4, "-N4")
-        self.assertEqual(set(self.reads_of(blobs).values()), {1})
+        self.assertEqual(set(self.registry.reads("blobs", image).values()), {1})
 
     def test_steps_of_one_node_at_once(self):
-        blobs = self.push("together", "together")
+        image = self.push("together", "together")
         steps = "\n".join(f"srun --exact -n1 --container-image=127.0.0.1:{PORT}#team/together:v1 cat /etc/motd &" for _ in range(4))
         job = self.c.sbatch(self.c.script(f"#!/bin/bash\n#SBATCH -N1 -n4 -w n1 -o together.out\n{steps}\nwait\n", "together.sh"), user=ANN,
                             env={"HOME": self.c.work})
         self.assertEqual(self.c.wait(job), "COMPLETED")
         self.assertEqual(self.c.output(job, "together.out").count("together\n"), 4)
-        self.assertEqual(set(self.reads_of(blobs).values()), {1})
+        self.assertEqual(set(self.registry.reads("blobs", image).values()), {1})
 
     def test_nobody_is_handed_what_is_somebody_elses(self):
-        blobs = self.push("whose", "whose")
+        image = self.push("whose", "whose")
         self.says("whose", "whose", 2, "-w", "n1,n2")
         self.says("whose", "whose", 2, "-w", "n1,n2", user=BOB)
-        self.assertEqual(set(self.reads_of(blobs).values()), {2})  # the registry says for each of them that he may have it
+        self.assertEqual(set(self.registry.reads("blobs", image).values()), {2})  # the registry says for each of them that he may have it
 
     def test_a_spoilt_layer_is_not_believed(self):
         self.push("spoilt", "spoilt")
@@ -106,6 +107,28 @@ class ImagesOfNodes(unittest.TestCase):
         finally:
             other.close()
             self.forget("n1", "n2")
+
+    def test_the_first_node_cannot_read_its_layers(self):
+        """It knows which image it is, and tells the others that it does not get it."""
+        self.push("torn", "torn")
+        for root, _, names in os.walk(os.path.join(self.registry.folder, "docker/registry/v2/blobs")):
+            for name in names:
+                if self.is_layer_of("torn", root):
+                    os.truncate(os.path.join(root, name), 100)
+        other = images.Registry(self.c.home, self.c.node("n2")["agent_pid"], PORT)
+        try:
+            other.push(f"oci:{os.path.join(self.c.work, 'torn')}:v1", "team/torn:v1")
+            began = time.monotonic()
+            done = self.srun("-w", "n1,n2", f"--container-image=127.0.0.1:{PORT}#team/torn:v1", "cat", "/etc/motd")
+            self.assertEqual((done.stdout, done.returncode), ("torn\n", 1), done.stderr)
+            self.assertIn("node n1: it does not have all of it", done.stderr)
+            self.assertLess(time.monotonic() - began, 20)
+        finally:
+            other.close()
+
+    def is_layer_of(self, name, folder):
+        path = os.path.join(self.c.work, name, "blobs", "sha256", os.path.basename(folder))
+        return os.path.exists(path) and os.path.getsize(path) > 100_000
 
     def test_the_first_node_cannot_get_it(self):
         other = images.Registry(self.c.home, self.c.node("n2")["agent_pid"], PORT + 1)  # n1 does not reach it
@@ -131,8 +154,8 @@ class ImagesOfNodes(unittest.TestCase):
 
     def test_tasks_of_a_group(self):
         """Pods begin like this: no step, but tasks that the cluster starts."""
-        blobs = self.push("tasks", "tasks")
-        digest = self.registry.digest("team/tasks:v1")
+        image = self.push("tasks", "tasks")
+        digest = self.registry.digest(f"{image}:v1")
         sandbox = {"network": "host", "containers": [
             {"name": "main", "argv": ["sh", "-c", "cat /etc/motd; sleep 1000"], "container": {"image": f"127.0.0.1:{PORT}#team/tasks:v1@" + digest}}]}
         job = self.c.api("POST", "/v1/jobs", {"spec": {
@@ -142,7 +165,7 @@ class ImagesOfNodes(unittest.TestCase):
         try:
             eventually(lambda: [t.get("ready") for t in self.c.api("GET", f"/v1/jobs/{job}")["tasks"]] == [True] * 4, 30,
                        "tasks")
-            self.assertEqual(set(self.reads_of(blobs).values()), {1})
+            self.assertEqual(set(self.registry.reads("blobs", image).values()), {1})
         finally:
             self.c.run("scancel", str(job))
 
