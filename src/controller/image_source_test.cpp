@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <map>
+
+#include "model/job.h"
 
 namespace lockstep {
 namespace {
