@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a node adds to a program that it runs: isolation, containers, MPI; and what the node itself takes.
 
-usage: node.py [ROW…]     rows: launch container mpi wide idle slurm   (default: all)
+usage: node.py [ROW…]     rows: launch container images mpi wide idle slurm   (default: all)
 
 Each figure stands beside what it is measured against in the same run, by turns: posix_spawn of the same program, the OCI
 runtime alone, the same cluster where no control groups are mounted, Open MPI's own launcher, and Debian's Slurm with its
@@ -137,6 +137,33 @@ def row_container():
             add("container beyond the step and the runtime alone", found[0] - found[1] - found[2], found[2], "runc run", "at most 10")
 
 
+def row_images(mib=1024, layers=4):
+    """A large image, new to every node, from a registry on the first one."""
+    if images.missing():
+        progress(f"not installed: {images.missing()}")
+        return
+    with here.Cluster(nodes=4, gpus=None, cpus=4) as c:
+        layout = os.path.join(c.work, "layout")
+        images.make_layout(layout, "v1", more_layers=(
+            images.tar_of({f"part{n}": (os.urandom(mib // layers << 20), 0o644)}) for n in range(layers)))
+        registry = images.Registry(c.home, c.node("n1")["agent_pid"], 5000)
+        try:
+            registry.push(f"oci:{layout}:v1", "large:v1")
+            shutil.rmtree(layout)
+            times = {}
+            for nodes in (1, 4):
+                for node in c.status()["nodes"]:
+                    for name in ("images", "blobs"):
+                        shutil.rmtree(os.path.join(c.dir, "nodes", node["name"], "state", "containers", "0", name), ignore_errors=True)
+                before = sum(registry.reads("blobs").values())
+                times[nodes] = spent(["srun", f"-N{nodes}", "--container-image=127.0.0.1:5000#large:v1", "true"], env=c.env, cwd=c.work)
+                add(f"blobs read from the registry by {nodes} nodes", sum(registry.reads("blobs").values()) - before,
+                    wanted=f"{layers + 2}: each once")
+            add(f"a new image of {mib} MiB on 4 nodes, to the end of its step", times[4], times[1], "on one node")
+        finally:
+            registry.close()
+
+
 def row_mpi():
     compilers = {"mpich": ("pmi2", "mpicc.mpich", None), "openmpi": ("pmix", "mpicc.openmpi", "mpirun.openmpi")}
     with here.Cluster(nodes=4, gpus=None, cpus=16) as c:
@@ -212,7 +239,7 @@ def row_slurm():
 
 
 def main():
-    wanted = sys.argv[1:] or ["launch", "container", "mpi", "wide", "idle", "slurm"]
+    wanted = sys.argv[1:] or ["launch", "container", "images", "mpi", "wide", "idle", "slurm"]
     if set(wanted) & {"-h", "--help"} or any("row_" + name not in globals() for name in wanted):
         sys.exit(__doc__)
     for name in wanted:

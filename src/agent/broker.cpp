@@ -124,13 +124,18 @@ void Broker::forward(Visit visit) {
   const bool direct = switch_ && is_step_io(exchange->request(), call.upgrade);
   if (direct)
     call.target.append(call.target.find('?') == std::string::npos ? "?" : "&").append("direct=1");
+  const bool image = images_ && asks_for_image(exchange->request(), call.upgrade);
+  if (image)
+    call.upgrade.clear();  // the controller says where it is, and carries nothing of it
   // A long answer is somebody's memory here until it is handed on.
   const auto collected = std::make_shared<FairHold>(share_of(*exchange, answers_));
-  auto answered = [this, visit, collected, direct, upgrade = call.upgrade](Result<ApiReply> reply,
-                                                                           std::unique_ptr<Stream> stream) {
+  auto answered = [this, visit, collected, direct, image, upgrade = call.upgrade](Result<ApiReply> reply,
+                                                                                  std::unique_ptr<Stream> stream) {
     HttpExchange& asked = *visit.exchange;
     asked.on_gone({});
-    if (reply.ok() && stream && reply->stream)
+    if (image && reply.ok() && !stream && reply->status == 200)
+      images_->join(visit.exchange, reply->body);
+    else if (reply.ok() && stream && reply->stream)
       join(asked.stream(response_of(std::move(*reply))), std::move(stream), false);
     else if (reply.ok() && stream)
       join(asked.upgrade(upgrade), std::move(stream), direct);

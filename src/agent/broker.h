@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 
+#include "agent/image_relay.h"
 #include "agent/link.h"
 #include "agent/splice.h"
 #include "agent/step_switch.h"
@@ -27,6 +28,7 @@ class Broker {
 
   void request(std::shared_ptr<HttpExchange> exchange);  // the HTTP server's handler
   void use_switch(StepSwitch& steps) { switch_ = &steps; }
+  void use_images(ImageRelay& images) { images_ = &images; }
   void link_up(AgentLink& link);
   void link_down();  // before the link is destroyed
 
@@ -50,6 +52,7 @@ class Broker {
   BrokerSettings settings_;
   AgentLink* link_ = nullptr;
   StepSwitch* switch_ = nullptr;  // none: every stream is spliced to the controller's
+  ImageRelay* images_ = nullptr;  // none: images come from their registries
   std::list<Waiting> waiting_;
   std::shared_ptr<FairShare> calls_, answers_;             // by user; shared with calls that end after us
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // clients may leave after us

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -12,14 +11,16 @@
 
 #include "base/plain_file.h"
 #include "base/text.h"
-#include "container/credentials.h"
+#include "container/blob_digest.h"
+#include "container/layer_formats.h"
 #include "container/open_file.h"
+#include "container/store_room.h"
 #include "container/tool.h"
 
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kConfigMax = 8 << 20, kEnrootFileMax = 1 << 20, kNetrcMax = 1 << 20;
+constexpr std::size_t kConfigMax = 8 << 20, kEnrootFileMax = 1 << 20;
 constexpr std::string_view kSquashfsMagic = "hsqs";
 
 // The message of a full disk is one of the tool's many; what it means is always the same.
@@ -39,13 +40,14 @@ bool is_squashfs(const std::string& path) {
          std::string_view(magic, sizeof magic) == kSquashfsMagic;
 }
 
-// A digest without the colon, which would part a path from a tag for the tools.
-std::string key_of_digest(const std::string& digest) { return "sha256-" + digest.substr(digest.find(':') + 1); }
-std::string digest_of_key(const std::string& key) { return "sha256:" + key.substr(key.find('-') + 1); }
-
-// A file is the same as long as nobody wrote to it.
-Result<std::string> key_of_file(const std::string& path) {
+// A file is the same as long as nobody wrote to it; a layout says itself what it has.
+Result<std::string> key_of_file(const ImageReference& image) {
+  const std::string& path = image.path;
   struct stat stat {};
+  if (image.source == ImageReference::Source::kLayout) {
+    const std::string digest = blob_digest_of(TRY(run_tool({{"skopeo", "inspect", "--raw", image.transport}})));
+    return "sha256-" + hex_of_digest(digest);
+  }
   if (::stat(path.c_str(), &stat) != 0)
     return Error{errno == ENOENT ? Errc::kNotFound : Errc::kIo, os_error(path).message, {}};
   if (!S_ISREG(stat.st_mode))
@@ -54,69 +56,19 @@ Result<std::string> key_of_file(const std::string& path) {
                 stat.st_mtim.tv_nsec);
 }
 
-std::string netrc_of_user() {
-  const char* config = ::getenv("ENROOT_CONFIG_PATH");
-  const char* home = ::getenv("HOME");
-  const std::string folder = config && *config ? config : format("{}/.config/enroot", home ? home : "");
-  auto text = read_plain(folder + "/.credentials", Links::kFollowed, kNetrcMax);
-  return text.ok() ? std::move(*text) : std::string();
-}
-
-// The machine's name in enroot's file is that of the server that gives out tokens.
-std::vector<std::string> machines_of(const std::string& registry) {
-  if (registry == "docker.io")
-    return {"auth.docker.io", "registry-1.docker.io", "docker.io"};
-  if (registry == "nvcr.io")
-    return {"nvcr.io", "authn.nvidia.com"};
-  return {registry, registry.substr(0, registry.find(':'))};
-}
-
-std::optional<Credentials> credentials_for(const ImageReference& image) {
-  const std::string netrc = netrc_of_user();
-  for (const std::string& machine : machines_of(image.registry))
-    if (auto found = find_credentials(netrc, machine, image.user,
-                                      [](const char* name) -> const char* { return ::getenv(name); }))
-      return found;
-  return std::nullopt;
+// With the store's blobs as its own.
+Result<std::string> make_layout(const std::string& home, const std::string& part) {
+  const std::string layout = part + "/layout";
+  TRY(make_folders(home + "/blobs/sha256"));
+  TRY(make_folders(layout));
+  if (::symlink("../../../blobs", (layout + "/blobs").c_str()) != 0)
+    return os_error(layout);
+  return layout;
 }
 
 }  // namespace
 
-// Options of skopeo for how a registry is spoken to. prefix: "" or "src-".
-Result<std::vector<std::string>> ImageStore::access_options(const ImageReference& image,
-                                                            std::string_view prefix) const {
-  std::vector<std::string> options;
-  if (image.source != ImageReference::Source::kRegistry)
-    return options;
-  if (is_loopback_registry(image.registry))
-    options.push_back(format("--{}tls-verify=false", prefix));
-  if (const auto credentials = credentials_for(image)) {
-    const std::string file = format("{}/auth-{}.json", home_, ::getpid());
-    TRY(write_file(file, docker_auth_file(image.registry, *credentials)));
-    options.push_back(format("--{}authfile={}", prefix.empty() ? "" : "src-", file));
-  } else if (!image.user.empty()) {
-    return denied(format("no credentials of {} for {} in ~/.config/enroot/.credentials", image.user, image.registry));
-  }
-  return options;
-}
-
-Result<std::string> ImageStore::key_of(const ImageReference& image) const {
-  if (!image.digest.empty())
-    return key_of_digest(image.digest);
-  if (image.source == ImageReference::Source::kFile || image.source == ImageReference::Source::kArchive)
-    return key_of_file(image.path);
-  ToolRun ask{{"skopeo", "inspect", "--raw"}};
-  for (std::string& option : TRY(access_options(image, ""))) ask.argv.push_back(std::move(option));
-  ask.argv.push_back(image.transport);
-  auto manifest = run_tool(ask);
-  ::unlink(format("{}/auth-{}.json", home_, ::getpid()).c_str());
-  ToolRun digest{{"skopeo", "manifest-digest", "/dev/stdin"}};
-  digest.input = TRY(std::move(manifest));
-  const std::string text(trim(TRY(run_tool(digest))));
-  if (!text.starts_with("sha256:") || text.find('/') != text.npos)
-    return Error{Errc::kCorrupt, format("{}: its manifest has no digest", image.transport), {}};
-  return key_of_digest(text);
-}
+std::string image_key(std::string_view digest) { return "sha256-" + hex_of_digest(digest); }
 
 Result<StoredImage> ImageStore::open(const std::string& key) const {
   ::utimensat(AT_FDCWD, format("{}/images/{}", home_, key).c_str(), nullptr, 0);  // it is used now (remove_unused)
@@ -136,9 +88,32 @@ Result<StoredImage> ImageStore::open(const std::string& key) const {
   return image;
 }
 
-Result<StoredImage> ImageStore::fetch(const ImageReference& image) {
+Result<StoredImage> ImageStore::fetch(const ImageReference& image, ImagePeers peers) {
   TRY(make_folders(home_ + "/images"));
-  const std::string key = TRY(key_of(image));
+  if (image.source != ImageReference::Source::kRegistry) {
+    const std::string key = TRY(key_of_file(image));
+    return made(key, [&](const std::string& part) { return unpack_file(image, part); });
+  }
+  const auto publish = peers.publish ? peers.publish : [](std::string_view) {};
+  publish("begun");
+  ImagePull pull(image, home_, std::move(peers), tell_);
+  const auto digest = pull.find();
+  publish(digest.ok() ? *digest : "none");
+  if (!digest.ok())
+    return with_room(digest.error(), home_);
+  auto stored = made(image_key(*digest), [&](const std::string& part) -> Result<void> {
+    const std::string layout = TRY(make_layout(home_, part));
+    TRY(pull.fetch(*digest, part, layout));
+    return unpack_layout(layout, part);
+  });
+  if (!stored.ok())
+    publish("none");
+  return stored;
+}
+
+// From the store; else unpacked into a folder, which becomes the store's when it is whole.
+Result<StoredImage> ImageStore::made(const std::string& key,
+                                     const std::function<Result<void>(const std::string& part)>& unpack) {
   if (auto stored = open(key); stored.ok())
     return stored;
   const std::string lock_path = format("{}/images/{}.lock", home_, key);
@@ -153,57 +128,60 @@ Result<StoredImage> ImageStore::fetch(const ImageReference& image) {
   }
   if (auto stored = open(key); stored.ok())
     return stored;
-  if (auto made = make(image, key); !made.ok())
-    return with_room(std::move(made).error(), home_);
-  return open(key);
-}
-
-Result<void> ImageStore::make(const ImageReference& image, const std::string& key) {
   const std::string part = format("{}/images/{}.part", home_, key);
   TRY(remove_tree(part));
   TRY(make_folders(part));
-  const bool squashfs = image.source == ImageReference::Source::kFile && is_squashfs(image.path);
-  const auto made = squashfs ? unpack_squashfs(image.path, part) : unpack_registry(image, key, part);
-  ::unlink(format("{}/auth-{}.json", home_, ::getpid()).c_str());
-  if (!made.ok()) {
+  if (auto unpacked = unpack(part); !unpacked.ok()) {
     (void)remove_tree(part);
-    return made;
+    return with_room(std::move(unpacked).error(), home_);
   }
-  if (::rename(part.c_str(), format("{}/images/{}", home_, key).c_str()) != 0)
+  const StoreRoom room(home_);
+  const std::string folder = format("{}/images/{}", home_, key);
+  TRY(room.note_size(part));
+  if (::rename(part.c_str(), folder.c_str()) != 0)
     return os_error(part);
-  return {};
+  if (auto fits = room.keep(folder); !fits.ok()) {
+    (void)remove_tree(folder);
+    return std::move(fits).error();
+  }
+  return open(key);
 }
 
 Result<void> ImageStore::unpack_squashfs(const std::string& file, const std::string& part) const {
   tell_(format("unpacking {} ...", file));
   ToolRun unpack{{"unsquashfs", "-no-progress", "-no-xattrs", "-d", part + "/rootfs", file}};
+  unpack.look = [room = StoreRoom(home_)] { return room.check(); };
   unpack.good = {0, 2};  // 2: devices, which only root could make, were left out
   TRY(run_tool(unpack));
   return {};
 }
 
-Result<void> ImageStore::unpack_registry(const ImageReference& image, const std::string& key, const std::string& part) {
-  const std::string layout = part + "/layout";
-  TRY(make_folders(home_ + "/blobs"));
-  TRY(make_folders(layout));
-  if (::symlink("../../../blobs", (layout + "/blobs").c_str()) != 0)
-    return os_error(layout);
-  std::string source = image.transport;
-  if (image.source == ImageReference::Source::kFile)
-    source = "docker-archive:" + image.path;
-  else if (image.source == ImageReference::Source::kRegistry)  // the one whose name we gave the folder
-    source = format("docker://{}/{}@{}", image.registry, image.repository, digest_of_key(key));
-  tell_(format("importing {} ...", image.source == ImageReference::Source::kRegistry ? "docker image" : source));
-  ToolRun copy{{"skopeo", "copy", "--quiet", "--retry-times=2"}};
-  for (std::string& option : TRY(access_options(image, "src-"))) copy.argv.push_back(std::move(option));
-  copy.argv.insert(copy.argv.end(), {source, format("oci:{}:image", layout)});
+Result<void> ImageStore::unpack_file(const ImageReference& image, const std::string& part) const {
+  const bool is_file = image.source == ImageReference::Source::kFile;
+  if (is_file && is_squashfs(image.path))
+    return unpack_squashfs(image.path, part);
+  const std::string layout = TRY(make_layout(home_, part));
+  const std::string source = is_file ? "docker-archive:" + image.path : image.transport;
+  tell_(format("importing {} ...", source));
+  ToolRun copy{{"skopeo", "copy", "--quiet", source, format("oci:{}:image", layout)}};
+  copy.look = [room = StoreRoom(home_)] { return room.check(); };
   TRY(run_tool(copy));
+  return unpack_layout(layout, part);
+}
+
+Result<void> ImageStore::unpack_layout(const std::string& layout, const std::string& part) const {
   tell_("creating container filesystem ...");
-  TRY(run_tool({{"umoci", "raw", "unpack", "--rootless", "--image", layout + ":image", part + "/rootfs"}}));
+  const BlobStore blobs(home_);
+  const std::vector<std::string> added = TRY(make_layers_readable(layout, blobs));
+  ToolRun unpack{{"umoci", "raw", "unpack", "--rootless", "--image", layout + ":image", part + "/rootfs"}};
+  unpack.look = [room = StoreRoom(home_)] { return room.check(); };
+  TRY(run_tool(unpack));
   const std::string config =
       TRY(run_tool({{"skopeo", "inspect", "--config", "--raw", format("oci:{}:image", layout)}}));
   TRY(parse_image_config(config));
   TRY(write_file(part + "/config.json", config));
+  for (const std::string& digest : added) ::unlink(blobs.path(digest).c_str());
+  (void)remove_tree(part + "/source");
   return remove_tree(layout);
 }
 

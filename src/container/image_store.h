@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "container/image_config.h"
+#include "container/image_pull.h"
 #include "container/image_reference.h"
 
 namespace lockstep {
@@ -23,14 +24,17 @@ struct StoredImage {
   ImageConfig config;
 };
 
+// The name of an image's folder: its digest without the colon, which would part a path from a tag for the tools.
+std::string image_key(std::string_view digest);
+
 class ImageStore {
  public:
   using Tell = std::function<void(const std::string& line)>;
   ImageStore(std::string home, Tell tell) : home_(std::move(home)), tell_(std::move(tell)) {}
 
   // From the store, after the registry was asked which image that is; what is not there is fetched. Concurrent callers
-  // wait for the first one.
-  Result<StoredImage> fetch(const ImageReference& image);
+  // wait for the first one. peers: of an image in a registry, who else wants it.
+  Result<StoredImage> fetch(const ImageReference& image, ImagePeers peers = {});
   // What was stored under a key before.
   Result<StoredImage> open(const std::string& key) const;
   // Images and layers that nobody has asked for within so many seconds. Only while no job of the user is on the node:
@@ -38,11 +42,10 @@ class ImageStore {
   Result<void> remove_unused(std::int64_t seconds) const;
 
  private:
-  Result<std::string> key_of(const ImageReference& image) const;
-  Result<void> make(const ImageReference& image, const std::string& key);
-  Result<void> unpack_registry(const ImageReference& image, const std::string& key, const std::string& part);
+  Result<StoredImage> made(const std::string& key, const std::function<Result<void>(const std::string& part)>& unpack);
+  Result<void> unpack_file(const ImageReference& image, const std::string& part) const;
   Result<void> unpack_squashfs(const std::string& file, const std::string& part) const;
-  Result<std::vector<std::string>> access_options(const ImageReference& image, std::string_view prefix) const;
+  Result<void> unpack_layout(const std::string& layout, const std::string& part) const;
 
   std::string home_;
   Tell tell_;

@@ -23,6 +23,7 @@
 #include "container/step_plan.h"
 #include "container/task_environment.h"
 #include "container/tool.h"
+#include "io/client/unix_api_client.h"
 #include "model/work_id.h"
 #include "wire/container_text.h"
 
@@ -30,10 +31,41 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kUnusedSeconds = 14 * 24 * 3600;  // so long an image stays that nobody asks for
+constexpr std::int64_t kTasksIdleMs = 3'000;             // tasks of a group need not begin together
 constexpr std::string_view kVariables[] = {"LOCKSTEP_CONTAINER", "LOCKSTEP_CONTAINER_HOME", "LOCKSTEP_CONTAINER_WORK",
                                            "LOCKSTEP_CONTAINER_BEGAN_FD"};
 
 void tell(const std::string& line) { say("lockstep: container: " + line); }
+
+// How many nodes the step has, if it says so: whoever is alone asks nobody.
+bool is_alone(const WorkId& work) {
+  const char* nodes = ::getenv("SLURM_STEP_NUM_NODES");
+  return is_script(work) || (step_of(work) && nodes && std::string_view(nodes) == "1");
+}
+
+// The other nodes of the step, or those with tasks of the same group: they take from each other.
+ImagePeers peers_of(const StepContainer& step, const StepFiles& files) {
+  ImagePeers peers;
+  const auto work = parse_work_id(work_in(step.work));
+  if (!work || is_alone(*work))
+    return peers;
+  std::string target = format("/v1/jobs/{}/image_source?", work->job.value);
+  ImagePatience patience;
+  if (const StepPart* part = step_of(*work)) {
+    target = format("/v1/steps/{}.{}/image_source?", work->job.value, part->step);
+    peers.work = text_of(*work);
+    peers.publish = [&files](std::string_view word) { (void)files.publish_key(word); };
+  } else if (const TaskPart* task = task_of(*work)) {
+    target += format("group={}&", task->group);
+    patience.idle_ms = kTasksIdleMs;
+  }
+  peers.reach = [target, patience](unsigned hop) -> Result<ImagePeer> {
+    auto agent = TRY(connect_unix(find_socket()));
+    OpenFile stream(TRY(agent->upgrade(format("{}hop={}", target, hop), "lockstep-image/1")));
+    return ImagePeer::greet(std::move(stream), patience);
+  };
+  return peers;
+}
 
 // The image that a step asks for, or that its named container was made of.
 Result<StoredImage> image_of(const StepContainer& step, const StepFiles& files) {
@@ -45,7 +77,7 @@ Result<StoredImage> image_of(const StepContainer& step, const StepFiles& files) 
         format("there is no container with the name \"{}\" in this job on this node, and no "
                "--container-image to make it of",
                step.wanted.name));
-  return store.fetch(TRY(parse_image(step.wanted.image)));
+  return store.fetch(TRY(parse_image(step.wanted.image)), peers_of(step, files));
 }
 
 // A container with a name that is there already: what its flag says of that.

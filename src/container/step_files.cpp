@@ -34,6 +34,10 @@ Result<OpenFile> locked(const std::string& path) {
 
 }  // namespace
 
+std::string step_key_path(const std::string& home, const WorkId& work) {
+  return format("{}/jobs/{}/keys/{}", home, work.job.value, text_of(work));
+}
+
 std::string encode_state(const StepState& state) {
   std::string out = format("holder {}\nimage {}\n", state.holder, state.image);
   for (const std::string& line : state.env)
@@ -79,6 +83,7 @@ Result<StepFiles> StepFiles::of(const StepContainer& step) {
   files.job_ = format("{}/jobs/{}", step.home, work->job.value);
   files.step_ = format("{}/steps/{}", files.job_, step.work);
   files.box_ = step.wanted.name.empty() ? files.step_ + "/box" : format("{}/names/{}", files.job_, step.wanted.name);
+  files.key_ = step_key_path(step.home, *work);
   TRY(make_folders(files.step_));
   return files;
 }
@@ -115,6 +120,14 @@ std::string StepFiles::image_of_box() const {
 }
 
 Result<void> StepFiles::keep_image(const std::string& key) const { return write_file(box_ + "/image", key + "\n"); }
+
+// Whole or not at all: somebody may read it at any moment.
+Result<void> StepFiles::publish_key(std::string_view word) const {
+  TRY(make_folders(key_.substr(0, key_.rfind('/'))));
+  const std::string fresh = format("{}.{}", key_, ::getpid());
+  TRY(write_file(fresh, format("{}\n", word)));
+  return ::rename(fresh.c_str(), key_.c_str()) == 0 ? Result<void>() : Result<void>(os_error(key_));
+}
 
 void StepFiles::remove_step() const {
   const std::string name = step_.substr(step_.rfind('/') + 1);

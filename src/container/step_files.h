@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "container/open_file.h"
 #include "container/step_container.h"
+#include "model/work_id.h"
 
 namespace lockstep {
 
@@ -22,6 +23,10 @@ struct StepState {
 };
 std::string encode_state(const StepState& state);
 StepState decode_state(std::string_view text);
+
+// Where a step says which image its name means, for the step's other nodes: its digest, "begun" or "none". It stays
+// until the job has gone, however short the step is.
+std::string step_key_path(const std::string& home, const WorkId& work);
 
 // What lies in a folder and has none of these names. Nothing there is no error.
 Result<void> remove_all_but(const std::string& folder, const std::vector<std::string>& kept);
@@ -45,12 +50,14 @@ class StepFiles {
   std::string image_of_box() const;  // "" = none was made yet
   Result<void> keep_image(const std::string& key) const;
 
+  Result<void> publish_key(std::string_view word) const;
+
   // The step has ended: what has no name goes out of the way. To remove many files takes longer than most tasks that
   // somebody waits for: the agent lets it be done soon (sweep_containers).
   void remove_step() const;
 
  private:
-  std::string trash_, job_, step_, box_;
+  std::string trash_, job_, step_, box_, key_;
 };
 
 }  // namespace lockstep

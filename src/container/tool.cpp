@@ -113,6 +113,7 @@ void give(OpenFile& to, std::string_view& input) {
 struct Heard {
   std::string output, words;
   bool stalled = false;
+  Result<void> unwanted;  // why it had to end
 };
 
 Heard listen(pid_t pid, const ToolRun& run, Pipes& pipes) {
@@ -136,6 +137,11 @@ Heard listen(pid_t pid, const ToolRun& run, Pipes& pipes) {
     if (now_ms() < look_ms)
       continue;
     look_ms = now_ms() + kLookMs;
+    if (auto looked = run.look ? run.look() : Result<void>(); !looked.ok()) {
+      heard.unwanted = std::move(looked);
+      ::kill(pid, SIGKILL);
+      break;
+    }
     if (std::string now = activity_of(pid); now != activity) {
       activity = std::move(now);
       active_ms = now_ms();
@@ -202,6 +208,7 @@ Result<std::string> run_tool(const ToolRun& run) {
   const Heard heard = listen(pid, run, pipes);
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  TRY(heard.unwanted);
   if (heard.stalled)
     return Error{Errc::kTimeout, format("{} did nothing for {} s and was ended", run.argv[0], run.stall_ms / 1000), {}};
   if (WIFEXITED(status) && std::find(run.good.begin(), run.good.end(), WEXITSTATUS(status)) != run.good.end())

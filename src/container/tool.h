@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,12 @@ namespace lockstep {
 Result<std::string> find_tool(const std::string& name);
 
 struct ToolRun {
-  std::vector<std::string> argv;    // argv[0] by its name
-  std::string input = {};           // its standard input
-  std::string work_dir = {};        // "" = ours
-  std::vector<int> good = {0};      // exit codes that count as success
-  std::int64_t stall_ms = 120'000;  // without reading, writing or computing: it is ended then
+  std::vector<std::string> argv;            // argv[0] by its name
+  std::string input = {};                   // its standard input
+  std::string work_dir = {};                // "" = ours
+  std::vector<int> good = {0};              // exit codes that count as success
+  std::int64_t stall_ms = 120'000;          // without reading, writing or computing: it is ended then
+  std::function<Result<void>()> look = {};  // about once a second while it runs; an Error ends it and is the result
 };
 
 // What it wrote to its standard output, of which at most `output_max` bytes are kept. An Error holds its last words.

@@ -98,6 +98,7 @@ class Api {
     LiveView& view;
     LinkHub& links;
     StepIo& step_io;
+    const TicketOffice& tickets;
     FairTurns& turns;
     Waiters& waiters;
     Followers& followers;
@@ -228,6 +229,9 @@ class Api {
   void get_step(Visit);
   void signal_step(Visit);
   void step_stream(Visit);
+  void step_image_source(Visit);
+  void job_image_source(Visit);
+  void answer_image_source(const Visit&, const Job&, struct ImageAsk);
   // what nodes measured last (api_use.cpp)
   void step_use(Visit);
   void node_use(Visit);

@@ -182,7 +182,7 @@ struct ControllerLoop::Inner {
     links = std::make_unique<LinkHub>(std::move(handlers));
     step_io = std::make_unique<StepIo>(parts.loop, *view, *links, *tickets, [this] { return clock->now(); });
     api = std::make_unique<Api>(Api::World{parts.loop, *core, *history, *reads, *questions, *view, *links, *step_io,
-                                           *turns, *waiters, *followers, *presence, *step_presence, *clock,
+                                           *tickets, *turns, *waiters, *followers, *presence, *step_presence, *clock,
                                            [this](const BlobId& id, std::function<void(Result<std::string>)> done) {
                                              core->post([this, id, done = std::move(done)] {
                                                auto bytes = std::make_shared<Result<std::string>>(parts.blobs.blob(id));

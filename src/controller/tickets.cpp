@@ -12,8 +12,12 @@ StepTicket TicketOffice::issue(const Step& step, std::uint32_t uid, const std::s
   ticket.job = step.job;
   ticket.attempt = step.attempt;
   ticket.step = step.number;
-  ticket.node = node_name;
   ticket.uid = uid;
+  return issue(std::move(ticket), node_name, verbs, now);
+}
+
+StepTicket TicketOffice::issue(StepTicket ticket, const std::string& node_name, std::uint8_t verbs, Instant now) const {
+  ticket.node = node_name;
   ticket.verbs = verbs;
   ticket.expires_us = (now + kTicketLife).us;
   ticket.mac = mac_(node_key(node_name), signed_text(ticket));

@@ -19,6 +19,8 @@ class TicketOffice {
   // uid: of the step's owner. Good for kTicketLife; a stream that is open stays open.
   StepTicket issue(const Step& step, std::uint32_t uid, const std::string& node_name, std::uint8_t verbs,
                    Instant now) const;
+  // The same of a ticket whose first fields name what it is about. Sets node, verbs, expiry and signature.
+  StepTicket issue(StepTicket about, const std::string& node_name, std::uint8_t verbs, Instant now) const;
 
  private:
   std::string secret_;

@@ -4,10 +4,14 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/plain_file.h"
 #include "base/text.h"
+#include "shim/scratch_limit.h"
 #include "wire/container_text.h"
+#include "wire/store_limits.h"
 
 namespace lockstep {
 namespace {
@@ -28,6 +32,23 @@ Result<int> folder_in(int above, const std::string& name, mode_t mode) {
     return error;
   }
   return fd;
+}
+
+// That of a user, new: held to what he may have, where the file system can do that. Where it cannot, it is his own
+// programs that keep to it.
+Result<int> users_folder(int base, const std::string& base_path, const std::string& name) {
+  struct stat stat {};
+  struct statvfs room {};
+  if (::fstatat(base, name.c_str(), &stat, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT && ::geteuid() == 0 &&
+      ::fstatvfs(base, &room) == 0) {
+    const auto text = read_plain(format("{}/{}", base_path, kStoreLimitsFile));
+    const StoreLimits limits = text.ok() ? decode_store_limits(*text) : StoreLimits{};
+    const auto made =
+        make_scratch(base, name, user_bytes(limits, static_cast<std::int64_t>(room.f_blocks * room.f_frsize)) >> 20);
+    if (!made.ok() && made.error().code != Errc::kConflict)  // another step's shim was faster
+      return made.error();
+  }
+  return folder_in(base, name, kOwn);
 }
 
 Result<void> give_to(int fd, const ProcessSpec& process, const std::string& name) {
@@ -69,7 +90,7 @@ Result<ContainerPlace> make_container_place(const std::string& base, const Proce
         {}};
   const int base_fd = TRY(folder_in(AT_FDCWD, base, kPassThrough));
   const std::string user = std::to_string(process.uid);
-  const auto fd = folder_in(base_fd, user, kOwn);
+  const auto fd = users_folder(base_fd, base, user);
   ::close(base_fd);
   if (!fd.ok())
     return fd.error();

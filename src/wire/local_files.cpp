@@ -74,6 +74,8 @@ json::object object_of(const NodePlaces& p) {
 }
 json::object object_of(const NodeSampling& s) { return {{"work_s", s.work_s}, {"gpus_s", s.gpus_s}}; }
 
+json::object object_of(const NodeImages& i) { return {{"user_mb", i.user_mb}, {"free_percent", i.free_percent}}; }
+
 // A misspelt name of a hook would be a hook that never runs.
 Result<void> check_names(const json::object& o, const json::object& known, std::string_view where) {
   for (const auto& [name, value] : o) {
@@ -188,6 +190,15 @@ Result<void> read_sampling(const json::object& o, NodeSampling& s) {
   return in_range(s.gpus_s, 0, kDaySeconds, "sampling.gpus_s");
 }
 
+Result<void> read_images(const json::object& o, NodeImages& i) {
+  TRY(check_names(o, object_of(NodeImages{}), "images"));
+  read(o, "user_mb", i.user_mb);
+  read(o, "free_percent", i.free_percent);
+  if (i.user_mb < 0)
+    return Error{Errc::kInvalid, "must not be negative", "images.user_mb"};
+  return in_range(i.free_percent, 0, 99, "images.free_percent");
+}
+
 Result<void> read_parts(const json::object& o, AgentFile& f) {
   const auto part = [&o](const char* name) -> Result<const json::object*> {
     const auto* value = o.if_contains(name);
@@ -203,6 +214,8 @@ Result<void> read_parts(const json::object& o, AgentFile& f) {
     TRY(read_places(*places, f.places));
   if (const json::object* sampling = TRY(part("sampling")))
     TRY(read_sampling(*sampling, f.sampling));
+  if (const json::object* images = TRY(part("images")))
+    TRY(read_images(*images, f.images));
   return {};
 }
 
@@ -238,7 +251,8 @@ std::string encode(const AgentFile& f) {
                               {"hooks", object_of(f.hooks)},
                               {"health", object_of(f.health)},
                               {"places", object_of(f.places)},
-                              {"sampling", object_of(f.sampling)}};
+                              {"sampling", object_of(f.sampling)},
+                              {"images", object_of(f.images)}};
   std::string text;
   for (const auto& [name, value] : settings)
     text += (text.empty() ? "{\n  " : ",\n  ") + json::serialize(json::value(name)) + ": " + json::serialize(value);
@@ -291,10 +305,13 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
 
 Result<void> add_hook_settings(AgentFile& file, std::string_view text) {
   const auto o = TRY(parse_object(text, "settings of hooks"));
-  TRY(check_names(
-      o,
-      {{"hooks", json::object()}, {"health", json::object()}, {"places", json::object()}, {"sampling", json::object()}},
-      ""));
+  TRY(check_names(o,
+                  {{"hooks", json::object()},
+                   {"health", json::object()},
+                   {"places", json::object()},
+                   {"sampling", json::object()},
+                   {"images", json::object()}},
+                  ""));
   return read_parts(o, file);
 }
 

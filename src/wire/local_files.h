@@ -40,6 +40,12 @@ struct NodePlaces {
   std::string scratch;              // directory for files of jobs; "" = below state_dir
 };
 
+// What images and containers may take of the node's disk.
+struct NodeImages {
+  std::int64_t user_mb = 0;         // of each user's; 0 = half of the file system
+  std::uint32_t free_percent = 10;  // of the file system, which images leave to others
+};
+
 // How often an agent measures its node and what runs there.
 struct NodeSampling {
   std::uint32_t work_s = 30;  // scripts, steps and tasks, and the machine's load
@@ -74,10 +80,12 @@ struct AgentFile {
   NodeHealthSettings health;
   NodePlaces places;
   NodeSampling sampling;
+  NodeImages images;
 };
 std::string encode(const AgentFile& file);
 Result<AgentFile> decode_agent_file(std::string_view text);
-// Takes "hooks", "health", "places" and "sampling" of another file of the same form; it may hold nothing else.
+// Takes "hooks", "health", "places", "sampling" and "images" of another file of the same form; it may hold nothing
+// else.
 Result<void> add_hook_settings(AgentFile& file, std::string_view text);
 
 // GET /v1/status, and what `lockstep status -o json` prints (with the local parts filled in).

@@ -15,7 +15,8 @@
 namespace lockstep {
 
 // What the holder of a ticket may do: the sum of these.
-enum StepVerb : std::uint8_t { kStepOutput = 1, kStepInput = 2, kStepSignal = 4 };
+// kStepImages opens no shim: its holder is handed parts of images that the owner has on that node (docs/containers.md).
+enum StepVerb : std::uint8_t { kStepOutput = 1, kStepInput = 2, kStepSignal = 4, kStepImages = 8 };
 inline constexpr std::uint8_t kStepEverything = kStepOutput | kStepInput | kStepSignal;
 // "output,signal"; an error names the word that is none.
 Result<std::uint8_t> parse_step_verbs(std::string_view text);

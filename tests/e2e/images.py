@@ -3,8 +3,10 @@ import contextlib
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -63,19 +65,31 @@ def put_blob(layout, data):
     return {"digest": "sha256:" + digest, "size": len(data)}
 
 
-def make_layout(layout, tag, files=None, config=None):
-    """An OCI layout with one image; its manifest's digest."""
-    tar = tar_of(files or files_of_busybox())
-    layer = put_blob(layout, gzip.compress(tar, 1, mtime=0))
-    layer["mediaType"] = "application/vnd.oci.image.layer.v1.tar+gzip"
+def packed_layer(layout, tar, how):
+    """A layer in one of the forms that registries have."""
+    if how == "zstd":
+        data = subprocess.run(["zstd", "-q", "-c"], input=tar, capture_output=True, check=True).stdout
+    else:
+        data = gzip.compress(tar, 1, mtime=0) if how == "gzip" else tar
+    layer = put_blob(layout, data)
+    layer["mediaType"] = "application/vnd.oci.image.layer.v1.tar" + ("+" + how if how else "")
+    return layer
+
+
+def make_layout(layout, tag, files=None, config=None, packed="gzip", more_layers=()):
+    """An OCI layout with one image; its manifest's digest. more_layers: tars over the first one, not packed."""
+    digests, layers = [], []
+    for n, tar in enumerate(itertools.chain([tar_of(files or files_of_busybox())], more_layers)):
+        digests.append("sha256:" + hashlib.sha256(tar).hexdigest())
+        layers.append(packed_layer(layout, tar, packed if n == 0 else ""))
     image = put_blob(layout, json.dumps({
         "architecture": "amd64", "os": "linux",
         "config": config or {"Env": ["PATH=/bin", "COLOUR=blue"], "WorkingDir": "/srv/app", "Entrypoint": ["/entry"],
                              "Cmd": ["pwd"]},
-        "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(tar).hexdigest()]}}).encode())
+        "rootfs": {"type": "layers", "diff_ids": digests}}).encode())
     image["mediaType"] = "application/vnd.oci.image.config.v1+json"
     manifest = put_blob(layout, json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-                                            "config": image, "layers": [layer]}).encode())
+                                            "config": image, "layers": layers}).encode())
     manifest.update(mediaType="application/vnd.oci.image.manifest.v1+json",
                     annotations={"org.opencontainers.image.ref.name": tag})
     with open(os.path.join(layout, "index.json"), "w") as f:
@@ -125,6 +139,18 @@ class Registry:
             if time.monotonic() > end or self.process.poll() is not None:
                 raise AssertionError(open(self.log.name).read())
             time.sleep(0.05)
+
+    def reads(self, kind, repository=r"\S+"):
+        """How often each blob ("blobs") or manifest ("manifests") was read so far, by the last part of its name."""
+        self.log.flush()
+        with open(self.log.name) as f:
+            asked = re.findall(rf'"GET /v2/{repository}/{kind}/(\S+) HTTP/\S+" 200', f.read())
+        return {name: asked.count(name) for name in asked}
+
+    def digest(self, name):
+        raw = subprocess.run([*self.net, "skopeo", "inspect", "--raw", "--tls-verify=false", f"docker://127.0.0.1:{self.port}/{name}"],
+                             capture_output=True, check=True).stdout
+        return "sha256:" + hashlib.sha256(raw).hexdigest()
 
     def push(self, source, name, *options):
         subprocess.run([*self.net, "skopeo", "copy", "--quiet", "--dest-tls-verify=false", *options, source,

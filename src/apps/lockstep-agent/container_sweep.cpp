@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,22 @@ TaskPlan plan_removal(const std::string& program, const std::string& home, std::
 }
 
 }  // namespace
+
+Result<void> write_store_limits(const std::string& folder, const StoreLimits& limits) {
+  constexpr mode_t kPassThrough = 0711, kReadable = 0644;
+  if (::mkdir(folder.c_str(), kPassThrough) == 0)
+    ::chmod(folder.c_str(), kPassThrough);
+  const std::string path = format("{}/{}", folder, kStoreLimitsFile), fresh = path + ".new", text = encode(limits);
+  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, kReadable);
+  if (fd < 0)
+    return os_error(fresh);
+  const bool written = ::fchmod(fd, kReadable) == 0 &&
+                       ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       ::rename(fresh.c_str(), path.c_str()) == 0;
+  const Error error = os_error(path);
+  ::close(fd);
+  return written ? Result<void>() : Result<void>(error);
+}
 
 ContainerSweep::ContainerSweep(std::string folder, std::string program)
     : folder_(std::move(folder)), program_(std::move(program)) {

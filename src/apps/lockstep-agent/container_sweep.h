@@ -12,10 +12,15 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "model/ids.h"
+#include "wire/store_limits.h"
 
 namespace lockstep {
+
+// For the programs that fill the users' folders. Makes the folder as shims do.
+Result<void> write_store_limits(const std::string& folder, const StoreLimits& limits);
 
 class ContainerSweep {
  public:

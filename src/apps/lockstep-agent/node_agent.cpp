@@ -137,11 +137,15 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
                 else
                   done(nullptr);
               }),
+      image_relay_(peers_, splices_),
+      image_servers_(loop, splices_, facts_.meta.name, settings_.state_dir + "/containers",
+                     settings_.shim.substr(0, settings_.shim.rfind('/') + 1) + "lockstep-container"),
       broker_(loop, splices_),
       backoff_(kBackoffMin),
       silence_max_(kSilenceMin),
       trouble_(std::move(look.trouble)) {
   broker_.use_switch(switch_);
+  broker_.use_images(image_relay_);
   parts_.recover(logic_.parts(), facts_.devices, survivors);
 }
 
@@ -168,6 +172,10 @@ void NodeAgent::start() {
     pump_soon();
   });
   health_.see_devices(facts_.devices);
+  if (auto written = write_store_limits(settings_.state_dir + "/containers",
+                                        {settings_.images.user_mb, settings_.images.free_percent});
+      !written.ok())
+    say(written.error().message);
   loop_.after(kContainersEvery, [this] { look_at_containers(); });
   tell_trouble();
   health_.start();
@@ -200,6 +208,7 @@ void NodeAgent::follow_staging() {
 
 void NodeAgent::look_at_containers() {
   containers_.look([this](std::uint32_t uid) { return logic_.jobs_of(uid); }, clock_.boot());
+  image_servers_.reap(clock_.boot());
   places_.look(logic_.attempts());
   loop_.after(kContainersEvery, [this] { look_at_containers(); });
 }
@@ -361,6 +370,8 @@ void NodeAgent::open_step(StepOpen what, std::unique_ptr<Stream> stream) {
   if (const auto good = may_attach(what.ticket); !good.ok())
     return say(format("refused: input and output of step {}.{}: {}", what.ticket.job.value, what.ticket.step,
                       good.error().message));
+  if (what.ticket.verbs == kStepImages)
+    return image_servers_.serve(what.ticket, std::move(stream), clock_.boot());
   auto client = guarded(std::move(stream), what.ticket.verbs);
   if (!what.below.empty())
     return switch_.spread(std::move(what), std::move(client));

@@ -16,6 +16,7 @@
 #include "container_sweep.h"
 #include "first_look.h"
 #include "gpu_parts.h"
+#include "image_servers.h"
 #include "job_places.h"
 #include "node_health.h"
 #include "node_hooks.h"
@@ -101,6 +102,8 @@ class NodeAgent {
   TicketGate gate_;
   Peers peers_;
   StepSwitch switch_;
+  ImageRelay image_relay_;
+  ImageServers image_servers_;
   Broker broker_;
   std::unique_ptr<AgentLink> link_;
   bool welcome_ = false, refused_ = false;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "container/image_exchange.h"
 #include "container/step_container.h"
 
 namespace {
@@ -33,6 +34,8 @@ int main(int argc, char** argv) {
   // control groups. Those of a job's own belong to him.
   if (argc >= 3 && std::strcmp(argv[1], "sweep") == 0)
     return sweep_containers(argv[2], {argv + 3, argv + argc});
+  if (argc == 4 && std::strcmp(argv[1], "serve") == 0)
+    return serve_images(argv[2], argv[3], 0);
   ::prctl(PR_SET_DUMPABLE, 1);
   const bool enters = argc > 1 && std::strcmp(argv[1], "enter") == 0;
   const bool finishes = argc > 1 && std::strcmp(argv[1], "finish") == 0;

@@ -1,0 +1,117 @@
+#include "container/registry_client.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/plain_file.h"
+#include "base/text.h"
+#include "container/credentials.h"
+#include "container/open_file.h"
+#include "container/tool.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kNetrcMax = 1 << 20;
+constexpr int kCopyTries = 3;
+constexpr std::int64_t kCopyStallMs = 60'000;
+
+std::string netrc_of_user() {
+  const char* config = ::getenv("ENROOT_CONFIG_PATH");
+  const char* home = ::getenv("HOME");
+  const std::string folder = config && *config ? config : format("{}/.config/enroot", home ? home : "");
+  auto text = read_plain(folder + "/.credentials", Links::kFollowed, kNetrcMax);
+  return text.ok() ? std::move(*text) : std::string();
+}
+
+// The machine's name in enroot's file is that of the server that gives out tokens.
+std::vector<std::string> machines_of(const std::string& registry) {
+  if (registry == "docker.io")
+    return {"auth.docker.io", "registry-1.docker.io", "docker.io"};
+  if (registry == "nvcr.io")
+    return {"nvcr.io", "authn.nvidia.com"};
+  return {registry, registry.substr(0, registry.find(':'))};
+}
+
+std::optional<Credentials> credentials_for(const ImageReference& image) {
+  const std::string netrc = netrc_of_user();
+  for (const std::string& machine : machines_of(image.registry))
+    if (auto found = find_credentials(netrc, machine, image.user,
+                                      [](const char* name) -> const char* { return ::getenv(name); }))
+      return found;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<RegistryClient> RegistryClient::make(const ImageReference& image, const std::string& home) {
+  RegistryClient client;
+  client.transport_ = image.transport;
+  client.by_digest_ = format("docker://{}/{}@", image.registry, image.repository);
+  client.plain_ = is_loopback_registry(image.registry);
+  if (const auto credentials = credentials_for(image)) {
+    client.auth_file_ = format("{}/auth-{}.json", home, ::getpid());
+    TRY(write_file(client.auth_file_, docker_auth_file(image.registry, *credentials)));
+  } else if (!image.user.empty()) {
+    return denied(format("no credentials of {} for {} in ~/.config/enroot/.credentials", image.user, image.registry));
+  }
+  return client;
+}
+
+RegistryClient::RegistryClient(RegistryClient&& other) noexcept
+    : transport_(std::move(other.transport_)),
+      by_digest_(std::move(other.by_digest_)),
+      auth_file_(std::exchange(other.auth_file_, {})),
+      plain_(other.plain_) {}
+
+RegistryClient::~RegistryClient() {
+  if (!auth_file_.empty())
+    ::unlink(auth_file_.c_str());
+}
+
+std::string RegistryClient::name_of(const std::string& digest) const {
+  return digest.empty() ? transport_ : by_digest_ + digest;
+}
+
+std::vector<std::string> RegistryClient::options(std::string_view prefix) const {
+  std::vector<std::string> options;
+  if (plain_)
+    options.push_back(format("--{}tls-verify=false", prefix));
+  if (!auth_file_.empty())
+    options.push_back(format("--{}authfile={}", prefix, auth_file_));
+  return options;
+}
+
+Result<std::string> RegistryClient::manifest(const std::string& digest) const {
+  ToolRun ask{{"skopeo", "inspect", "--raw"}};
+  for (std::string& option : options("")) ask.argv.push_back(std::move(option));
+  ask.argv.push_back(name_of(digest));
+  return run_tool(ask);
+}
+
+Result<std::string> RegistryClient::config(const std::string& digest) const {
+  ToolRun ask{{"skopeo", "inspect", "--config", "--raw"}};
+  for (std::string& option : options("")) ask.argv.push_back(std::move(option));
+  ask.argv.push_back(name_of(digest));
+  return run_tool(ask);
+}
+
+Result<void> RegistryClient::copy(const std::string& digest, const std::string& layout, Keep keep,
+                                  const std::function<Result<void>()>& look) const {
+  ToolRun copy{{"skopeo", "copy", "--quiet", "--retry-times=2"}};
+  if (keep == Keep::kDigests)
+    copy.argv.emplace_back("--preserve-digests");
+  for (std::string& option : options("src-")) copy.argv.push_back(std::move(option));
+  copy.argv.insert(copy.argv.end(), {name_of(digest), format("oci:{}:image", layout)});
+  copy.stall_ms = kCopyStallMs;
+  copy.look = look;
+  for (int tries = 1;; ++tries) {
+    const auto copied = run_tool(copy);
+    if (copied.ok())
+      return {};
+    if (copied.error().code != Errc::kTimeout || tries == kCopyTries)
+      return copied.error();
+  }
+}
+
+}  // namespace lockstep
