@@ -115,7 +115,8 @@ std::size_t Routes::body_bound(const HttpRequest& head) const {
   std::vector<std::string> names;
   const Route* route = find(head.method, head.path, names).route;
   const std::size_t bound = route ? route->body_bytes_max : kNoBody;
-  return head.peer.how == Peer::How::kNobody ? std::min(bound, kTokenBody) : bound;
+  const bool judged = route && route->right == Right::kJudged;  // the server asks whether the head proves its caller
+  return head.peer.how == Peer::How::kNobody && !judged ? std::min(bound, kTokenBody) : bound;
 }
 
 std::string Routes::rights_table() const {

@@ -328,7 +328,7 @@ bool HttpSession::head_read() {
   head.peer = peer_;
   const HttpLimits& limits = host_->limits;
   std::size_t bound = limits.body_bound ? limits.body_bound(head) : limits.body_bytes;
-  if (peer_.how == Peer::How::kNobody)
+  if (peer_.how == Peer::How::kNobody && !(limits.proves_itself && limits.proves_itself(head)))
     bound = std::min(bound, limits.stranger_body_bytes);
   const auto announced = parser_.announced_bytes();
   if (announced.value_or(0) > bound) {

@@ -310,7 +310,8 @@ Result<void> run(const DaemonOptions& options) {
   };
   const ApiPowers powers = powers_of(options, *ca);
   const auto own_port = std::make_shared<std::uint16_t>();
-  mount_kube(settings, options, *ca, TRY(JwtSigner::open_or_make(options.dir + "/pki/service-accounts.key")), own_port);
+  const std::shared_ptr<const JwtSigner> signer = TRY(JwtSigner::open_or_make(options.dir + "/pki/service-accounts.key"));
+  mount_kube(settings, options, *ca, signer, own_port);
 
   const auto open_controller = [&] {
     settings.api.notices = log->notices();
@@ -331,6 +332,12 @@ Result<void> run(const DaemonOptions& options) {
   const auto controller = TRY(std::move(opened_controller));
 
   HttpLimits limits;
+  limits.proves_itself = [signer](const HttpRequest& head) {
+    constexpr std::string_view kBearer = "Bearer ";
+    const auto shown = head.headers.find("authorization");
+    return shown != head.headers.end() && shown->second.starts_with(kBearer) &&
+           signer->verify(std::string_view(shown->second).substr(kBearer.size())).has_value();
+  };
   limits.body_bound = [routes = settings.api.routes](const HttpRequest& head) { return routes->body_bound(head); };
   auto server = make_http_server(
       *loop, [&](std::shared_ptr<HttpExchange> exchange) { controller->handle(std::move(exchange)); }, limits);
