@@ -87,6 +87,8 @@ void Api::dispatch(Visit visit, const Routes::Found& found) {
   if (route.right == Right::kNobody || route.right == Right::kNode)
     return run(std::move(visit), found);
   Who who = identify(visit.http().peer, world_.view, own_uid_, world_.clock.now());
+  if (who.root_of && found.own && found.own->handler == &Api::update_node)
+    return own_word(std::move(visit), who.root_of);
   switch (who.kind) {
     case Who::Kind::kUser:
     case Who::Kind::kNewUser: break;
