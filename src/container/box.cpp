@@ -199,6 +199,12 @@ Result<void> join_box(pid_t holder) {
   return {};
 }
 
+std::string mount_space_of(pid_t process) {
+  char name[64];
+  const ssize_t size = ::readlink(format("/proc/{}/ns/mnt", process).c_str(), name, sizeof name);
+  return {name, size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
 Result<void> drop_capabilities() {
   for (int capability = 0; capability <= kCapabilitiesMost; ++capability)
     if (::prctl(PR_CAPBSET_READ, capability) == 1 && ::prctl(PR_CAPBSET_DROP, capability) != 0)

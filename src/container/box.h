@@ -40,6 +40,10 @@ Result<void> join_box(pid_t holder);
 // Another process that holds the namespaces of the first one, so that they stay when that one ends.
 Result<pid_t> hold_box(pid_t holder, const std::vector<int>& keep_open);
 
+// The name of a process's mount namespace, "mnt:[…]"; "" where it is gone or somebody else's. A number that has become
+// another process's by now is told by it.
+std::string mount_space_of(pid_t process);
+
 // Gives up what a user namespace gave us: no capability is left, nor can any be had.
 Result<void> drop_capabilities();
 

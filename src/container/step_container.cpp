@@ -110,6 +110,7 @@ Result<StepState> make_new(const StepContainer& step, const StepFiles& files, co
   StepState state;
   state.holder = TRY(make_box(plan.box, notes));
   for (const std::string& note : notes) tell(note);
+  state.space = mount_space_of(state.holder);
   state.image = plan.image;
   state.env = plan.box.devices.env;
   TRY(files.keep_image(plan.image));
@@ -121,7 +122,12 @@ Result<StepState> enter_running(const StepContainer& step, const StepFiles& file
     tell(format("ignoring --container-mounts: the container \"{}\" runs already", step.wanted.name));
   StepState state = TRY(files.state_of_box());
   ::flock(running.get(), LOCK_SH);
-  state.holder = TRY(hold_box(state.holder, {running.get()}));
+  // Any step's process will do, and each ends with its step.
+  state.others.insert(state.others.begin(), state.holder);
+  std::erase_if(state.others, [&](pid_t holder) { return mount_space_of(holder) != state.space; });
+  Result<pid_t> held = not_found(format("the last step in the container \"{}\" has just ended", step.wanted.name));
+  for (std::size_t i = 0; i < state.others.size() && !held.ok(); ++i) held = hold_box(state.others[i], {running.get()});
+  state.holder = TRY(std::move(held));
   return state;
 }
 
@@ -268,6 +274,8 @@ void say(const std::string& line) {
 
 Result<StepContainer> take_step_container(std::vector<std::string>& env) {
   StepContainer step;
+  if (const std::string_view home = value_in(env, kOuterHome); home.starts_with('/'))
+    ::setenv("HOME", std::string(home).c_str(), 1);
   step.wanted = TRY(decode_container(value_in(env, kVariables[0])));
   step.home = value_in(env, kVariables[1]);
   step.work = value_in(env, kVariables[2]);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/plain_file.h"
 #include "base/text.h"
@@ -16,6 +17,13 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kStateMax = 1 << 20;
+
+pid_t process_in(std::string_view text) {
+  const auto number = parse_uint(text);
+  return number && *number <= static_cast<std::uint64_t>(std::numeric_limits<pid_t>::max())
+             ? static_cast<pid_t>(*number)
+             : 0;
+}
 
 Result<OpenFile> open_lock(const std::string& path) {
   OpenFile file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -39,7 +47,8 @@ std::string step_key_path(const std::string& home, const WorkId& work) {
 }
 
 std::string encode_state(const StepState& state) {
-  std::string out = format("holder {}\nimage {}\n", state.holder, state.image);
+  std::string out = format("holder {}\nspace {}\nimage {}\n", state.holder, state.space, state.image);
+  for (const pid_t other : state.others) out += format("other {}\n", other);
   for (const std::string& line : state.env)
     if (line.find('\n') == line.npos)
       out += "env " + line + "\n";
@@ -50,7 +59,11 @@ StepState decode_state(std::string_view text) {
   StepState state;
   for (const std::string& line : split(text, '\n'))
     if (line.starts_with("holder "))
-      state.holder = static_cast<pid_t>(parse_uint(std::string_view(line).substr(7)).value_or(0));
+      state.holder = process_in(std::string_view(line).substr(7));
+    else if (line.starts_with("other "))
+      state.others.push_back(process_in(std::string_view(line).substr(6)));
+    else if (line.starts_with("space "))
+      state.space = line.substr(6);
     else if (line.starts_with("image "))
       state.image = line.substr(6);
     else if (line.starts_with("env "))

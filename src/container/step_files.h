@@ -16,7 +16,9 @@ namespace lockstep {
 
 // Of a container that runs.
 struct StepState {
-  pid_t holder = 0;              // 0: it could not be made
+  pid_t holder = 0;              // the step's process; 0: it could not be made
+  std::vector<pid_t> others;     // of a container with a name: what holds it for steps that began before
+  std::string space;             // which mount namespace it is, as the kernel names it
   std::string image;             // key in the store; "" = a bundle
   std::vector<std::string> env;  // that its devices ask for
   friend bool operator==(const StepState&, const StepState&) = default;

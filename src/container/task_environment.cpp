@@ -64,6 +64,8 @@ std::vector<std::string> task_environment(const std::vector<std::string>& given,
   }
   if (container.remap_root && std::find(kept.begin(), kept.end(), "HOME") == kept.end())
     set_in(env, "HOME", "/root");
+  if (const auto outside = value_in(given, "HOME"); !outside.empty() && value_in(env, "HOME") != outside)
+    set_missing(env, kOuterHome, outside);
   if (value_in(env, "PATH").empty())
     set_in(env, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
   set_up_pytorch(env);

@@ -10,6 +10,10 @@
 
 namespace lockstep {
 
+// The user's home outside, where an image says another: steps that are started inside hand both on, and what is the
+// user's own, such as the credentials for a registry, is looked for there.
+inline constexpr const char* kOuterHome = "LOCKSTEP_OUTER_HOME";
+
 // given: the job's, NAME=value. Also what PyTorch's launcher would set, where the image says that it is one with
 // PyTorch, and its caller does not.
 std::vector<std::string> task_environment(const std::vector<std::string>& given, const ImageConfig& image,

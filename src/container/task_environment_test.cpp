@@ -23,6 +23,15 @@ TEST(TaskEnvironment, RootsHome) {
   EXPECT_EQ(value_in(task_environment({"HOME=/home/ann"}, {}, container), "HOME"), "/home/ann");
 }
 
+TEST(TaskEnvironment, TheHomeOutsideIsNotForgotten) {
+  const ImageConfig image{{"HOME=/srv"}, {}, {}, "/"};
+  const Words first = task_environment({"HOME=/home/ann", "PATH=/bin"}, image, {});
+  EXPECT_EQ(first, (Words{"HOME=/srv", "PATH=/bin", "LOCKSTEP_OUTER_HOME=/home/ann"}));
+  const ImageConfig other{{"HOME=/opt"}, {}, {}, "/"};
+  EXPECT_EQ(task_environment(first, other, {}), (Words{"HOME=/opt", "PATH=/bin", "LOCKSTEP_OUTER_HOME=/home/ann"}));
+  EXPECT_EQ(value_in(task_environment({"HOME=/home/ann"}, {}, {}), kOuterHome), "");
+}
+
 TEST(TaskEnvironment, PyTorchFindsItsWorld) {
   const ImageConfig image{{"PYTORCH_VERSION=2.2"}, {}, {}, "/"};
   const Words given = {"SLURM_PROCID=3", "SLURM_LOCALID=1",           "SLURM_NTASKS=4",

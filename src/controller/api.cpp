@@ -89,6 +89,8 @@ void Api::dispatch(Visit visit, const Routes::Found& found) {
   Who who = identify(visit.http().peer, world_.view, own_uid_, world_.clock.now());
   if (route.right == Right::kJudged && who.kind == Who::Kind::kNobody)
     return run(std::move(visit), found);
+  if (who.root_of && found.own && found.own->handler == &Api::update_node)
+    return own_word(std::move(visit), who.root_of);
   switch (who.kind) {
     case Who::Kind::kUser:
     case Who::Kind::kNewUser: break;

@@ -240,6 +240,8 @@ class Api {
   void status(Visit);
   void metrics(Visit);
   void update_node(Visit);
+  // Root of a node, such as the site's health program there, drains it, and opens it again where the drain was its own.
+  void own_word(Visit visit, NodeId node);
   void watch(Visit);
   struct AllRecords;
   struct Watching;

@@ -268,6 +268,43 @@ void Api::update_node(Visit visit) {
   });
 }
 
+void Api::own_word(Visit visit, NodeId id) {
+  const Node* node = world_.view.tables().node(id);
+  if (!node || visit.names[0] != node->meta.name)
+    return visit.refuse(denied(format("root of a compute node changes nothing of node {}", visit.names[0])));
+  auto body = decode_update_node(visit.http().body);
+  if (!body.ok())
+    return visit.refuse(body.error());
+  if (!body->drain || body->weight || body->features || body->trust_administrators || body->revoke)
+    return visit.refuse(
+        denied(format("root of node {} drains and resumes it, and changes nothing else of it", node->meta.name)));
+  if (const auto room = check_disk(visit); !room.ok())
+    return visit.refuse(room.error());
+  const std::string mark = format(" (said on {})", node->meta.name);
+  const bool is_own = node->drain && !node->reason_by && node->reason.ends_with(mark);
+  UpdateNode update;
+  update.name = node->meta.name;
+  update.drain = body->drain;
+  if (*body->drain) {
+    if (node->drain && !is_own)
+      return visit.answer("{}");  // it is drained, and whoever said why is not talked over
+    const std::string why = body->reason.value_or("");
+    update.reason = (why.empty() ? std::string("drained by its root") : why) + mark;
+  } else if (!node->drain) {
+    return visit.answer("{}");
+  } else if (!is_own) {
+    return visit.refuse(
+        denied(format("node {} was not drained by its own root: an administrator opens it, on the controller's machine",
+                      update.name)));
+  }
+  world_.core.submit({Caller{UserId{}, true}, std::move(update)}, {}, [visit = std::move(visit)](Result<Answer> done) {
+    if (done.ok())
+      visit.answer("{}");
+    else
+      visit.refuse(done.error());
+  });
+}
+
 void Api::plan_notes(Visit visit) {
   constexpr std::string_view kHead = "{\"notes\":[", kTail = "]}";
   std::vector<JobId> jobs;

@@ -38,14 +38,15 @@ Who turned_away(std::string why) {
 // A compute node runs what others own: it speaks for those whose work it has now, and for nobody else.
 Who of_compute_node(const Peer& peer, const Node& node, const LiveView& view, Instant now) {
   const User* user = view.owner_on(node.id, peer.uid, now);
-  if (!user)
-    return turned_away(
-        format("user {} has no job on node {}: from a compute node only the owners of its jobs may speak", peer.uid,
-               node.meta.name));
   const bool trusted = node.trust_administrators;
-  Who who = as_user(*user, trusted && (user->admin || user->uid == 0));
-  if (user->uid == 0 && !trusted)
+  Who who = user ? as_user(*user, trusted && (user->admin || user->uid == 0))
+                 : turned_away(format(
+                       "user {} has no job on node {}: from a compute node only the owners of its jobs may speak",
+                       peer.uid, node.meta.name));
+  if (user && user->uid == 0 && !trusted)
     who.only_on = node.id;
+  if (peer.uid == 0 && !who.caller.admin)
+    who.root_of = node.id;
   return who;
 }
 

@@ -113,6 +113,9 @@ TEST_F(IdentityTest, AComputeNodeSpeaksForOwnersOnlyAndNeverAsAdministrator) {
   EXPECT_FALSE(from("n1", kAdmin).caller.admin);
   EXPECT_FALSE(from("n1", 0).caller.admin);
   EXPECT_EQ(from("n1", 0).only_on, NodeId{1});
+  EXPECT_EQ(from("n1", 0).root_of, NodeId{1});
+  EXPECT_FALSE(from("n1", kAnnUid).root_of);
+  EXPECT_FALSE(from("trusted", 0).root_of) << "it may do more";
 
   EXPECT_TRUE(from("trusted", kAdmin).caller.admin);
   EXPECT_TRUE(from("trusted", 0).caller.admin);

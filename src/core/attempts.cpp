@@ -210,7 +210,7 @@ void attempt_started(Txn& txn, const Job& before, NodeId node, Instant at) {
 }
 
 void script_ended(Txn& txn, const Job& before, NodeId node, const ScriptEnded& report, Instant at) {
-  const ExitStatus& exit = report.exit;
+  const ExitStatus exit = as_kept(report.exit);
   if (!runs_script(*before.spec) || before.allocation->grants[0].node != node ||
       before.members[0] == MemberState::kStopped)
     return;
@@ -602,11 +602,11 @@ Result<void> end_job(Txn& txn, const EndJob& ask) {
   ending.at = at;
   if (job->state == JobState::kCompleting) {
     if (!ask.client_lost && at < job->ended)
-      (void)correct_end(txn, *job, ending, ask.exit);
+      (void)correct_end(txn, *job, ending, as_kept(ask.exit));
     return {};
   }
   Job next = *job;
-  next.exit = ask.exit;
+  next.exit = as_kept(ask.exit);
   if (next.state == JobState::kStarting)
     next.started = std::max(at, next.allocation->granted);
   end_attempt(txn, std::move(next), ending);

@@ -111,7 +111,7 @@ TEST(Attempts, ExitsHaveTheirNames) {
       {{0, kNotOpenedSignal, false, true},
        JobState::kFailed,
        "RaisedSignal:53(StdIn_StdOut_or_StdErr_could_not_be_opened_on_n1)"},
-      {{0, 9, true}, JobState::kOutOfMemory, "OutOfMemory"}};
+      {{0, 125, true}, JobState::kOutOfMemory, "OutOfMemory"}};
   for (const auto& [exit, state, reason] : cases) {
     const JobId job = w.submit(World::batch());
     w.settle();
@@ -119,6 +119,18 @@ TEST(Attempts, ExitsHaveTheirNames) {
     EXPECT_EQ(w.state_of(job), state);
     EXPECT_EQ(w.job(job).end_reason, reason);
     EXPECT_EQ(w.job(job).exit, exit);
+  }
+}
+
+// Whether the kernel killed the task itself, or a child whose parent went on.
+TEST(Attempts, WhatRanOutOfMemoryEndsInOneWay) {
+  World w(1);
+  for (const ExitStatus exit : {ExitStatus{0, 9, true}, ExitStatus{137, 0, true}, ExitStatus{0, 0, true}}) {
+    const JobId job = w.submit(World::batch());
+    w.settle();
+    w.end_script(job, exit);
+    EXPECT_EQ(w.state_of(job), JobState::kOutOfMemory);
+    EXPECT_EQ(w.job(job).exit, (ExitStatus{0, 125, true}));
   }
 }
 

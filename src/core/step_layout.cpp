@@ -24,9 +24,15 @@ struct Spot {
   const Node* node = nullptr;
   CoreSet cores;  // the step may take
   DeviceSet devices;
+  std::int64_t memory_mb = 0;
   std::uint32_t capacity = 0;  // tasks
   std::uint32_t tasks = 0;
 };
+
+// A grant without a number has no bound on memory.
+bool has_memory(const Spot& spot, const StepSpec& spec) {
+  return spec.memory_mb <= 0 || spot.grant->memory_mb == 0 || spec.memory_mb <= spot.memory_mb;
+}
 
 // Parts of devices are not divided among steps: each has all of its job's. What it says of them is how many its tasks
 // need.
@@ -91,6 +97,8 @@ std::vector<DeviceAsk> asks_on(const StepSpec& spec, std::uint32_t tasks) {
 }
 
 std::uint32_t capacity_of(const Spot& spot, const Job& job, const StepSpec& spec) {
+  if (!has_memory(spot, spec))
+    return 0;
   std::uint32_t tasks = spec.overcommit ? kTasksPerNodeMax : spot.cores.count() / cores_per_task(job, spec);
   // The job may have been granted fewer cores than tasks (overcommit): what was planned there always fits.
   if (!spec.exact && spot.cores == spot.grant->cores)
@@ -221,12 +229,13 @@ Result<Layout> places_of(const std::vector<Spot>& spots, const Job& job, const S
 std::optional<Spot> spot_on(const Job& job, std::uint32_t grant_index, const Node& node, const StepSpec& spec,
                             const AllocationUse& use) {
   const Grant& grant = job.allocation->grants[grant_index];
-  Spot spot{grant_index, &grant, &node, grant.cores, grant.devices, 0, 0};
+  Spot spot{grant_index, &grant, &node, grant.cores, grant.devices, grant.memory_mb, 0, 0};
   if (const auto used = use.find(grant_index); used != use.end() && !spec.overlap) {
     if (!spec.exact && used->second.any)
       return std::nullopt;
     spot.cores = spot.cores.minus(used->second.cores);
     spot.devices = spot.devices.minus(used->second.devices);
+    spot.memory_mb -= used->second.memory_mb;
   }
   return spot;
 }
@@ -234,7 +243,8 @@ std::optional<Spot> spot_on(const Job& job, std::uint32_t grant_index, const Nod
 // Whether the spot takes the tasks that its node is named for.
 bool takes_tasks(const Spot& spot, const Job& job, const StepSpec& spec) {
   const bool wants_own = spec.exact && !spec.overcommit;
-  return spot.tasks <= kTasksPerNodeMax && (!wants_own || spot.cores.count() >= cores_per_task(job, spec) * spot.tasks);
+  return spot.tasks <= kTasksPerNodeMax && has_memory(spot, spec) &&
+         (!wants_own || spot.cores.count() >= cores_per_task(job, spec) * spot.tasks);
 }
 
 // Distribution "arbitrary": only_nodes names the node of every rank. Who says it so exactly is not told that a node has
@@ -375,6 +385,11 @@ StepSpec without_devices(StepSpec spec) {
   return spec;
 }
 
+StepSpec without_memory(StepSpec spec) {
+  spec.memory_mb = -1;
+  return spec;
+}
+
 StepSpec overcommitted(StepSpec spec) {
   spec.overcommit = true;
   return spec;
@@ -394,6 +409,17 @@ Error too_few_cores(const Job& job, const StepSpec& spec) {
                  job.id.value, cores_granted(job, spec.group), job.allocation->grants.size(), asked,
                  cores_per_task(job, spec)),
           "tasks"};
+}
+
+Error too_little_memory(const Job& job, const StepSpec& spec) {
+  std::int64_t most = 0;
+  for (const Grant& grant : job.allocation->grants)
+    most = std::max(most, grant.group == spec.group ? grant.memory_mb : 0);
+  return {Errc::kInvalid,
+          format("Memory required by task is not available: the step asks for {} MB on a node, of which job {} holds "
+                 "{}",
+                 spec.memory_mb, job.id.value, most),
+          "memory"};
 }
 
 bool has_type(const Tables& tables, const Job& job, const StepSpec& spec, const DeviceAsk& ask) {
@@ -471,6 +497,8 @@ Result<Layout> lay_out_step(const Tables& tables, const Job& job, const StepSpec
   if (const std::string type = missing_type(tables, job, spec); !type.empty())
     return invalid(format("Invalid generic resource (gres) specification: {} is not among the devices of job {}", type,
                           job.id.value));
+  if (spec.memory_mb > 0 && TRY(try_layout(tables, job, without_memory(spec), {})))
+    return too_little_memory(job, spec);
   if (names_devices(spec) && TRY(try_layout(tables, job, without_devices(spec), {})))
     return unavailable_configuration(format("the {} device(s) that job {} holds on {} node(s) are too few for the step",
                                             devices_granted(job, spec.group), job.id.value,

@@ -16,6 +16,7 @@ namespace lockstep {
 struct GrantUse {
   CoreSet cores;
   DeviceSet devices;
+  std::int64_t memory_mb = 0;  // of those that say how much they need; the others share what the job has
   bool any = false;
 };
 using AllocationUse = std::map<std::uint32_t, GrantUse>;  // by index into the allocation

@@ -174,6 +174,66 @@ TEST(StepParts, AreAsManyAsTheirTasksNeed) {
   EXPECT_NE(made(1, {"gpu", "", 1, kWholeDevice, 0, "1g.10gb"}).find("are too few"), std::string::npos);
 }
 
+class StepMemory : public ::testing::Test {
+ protected:
+  StepMemory() {
+    JobSpec spec = World::interactive(1);
+    spec.groups[0].tasks = {4, 4};
+    spec.groups[0].tasks_per_node = 4;
+    spec.groups[0].per_task.cores = 1;
+    spec.groups[0].per_task.memory_mb = 0;
+    spec.groups[0].per_node.memory_mb = 400;
+    job_ = w_.submit(spec);
+    w_.settle();
+  }
+  StepSpec step(std::int64_t memory_mb) const {
+    StepSpec spec;
+    spec.argv = {"true"};
+    spec.tasks = 1;
+    spec.exact = spec.immediate = true;
+    spec.memory_mb = memory_mb;
+    return spec;
+  }
+  // Its memory, or why not.
+  std::string made(const StepSpec& spec) {
+    const auto outcome =
+        apply(w_.state, {kAliceCalls, CreateStep{job_, std::make_shared<const StepSpec>(spec)}}, w_.now);
+    if (!outcome.ok())
+      return outcome.error().message;
+    check_invariants(w_.state);
+    return std::to_string(w_.state.tables().step(job_, outcome->answer.step)->places[0].memory_mb);
+  }
+  World w_{1};
+  JobId job_;
+};
+
+TEST_F(StepMemory, IsDividedAmongStepsThatSayHowMuch) {
+  const std::string busy = format("Requested nodes are busy: job {}", job_.value);
+  EXPECT_EQ(made(step(300)), "300");
+  EXPECT_EQ(made(step(300)), busy);
+  EXPECT_EQ(made(step(100)), "100");
+  EXPECT_EQ(made(step(1)), busy);
+  EXPECT_EQ(made(step(-1)), "400") << "who says nothing shares what the job has";
+  StepSpec beside = step(400);
+  beside.overlap = true;
+  EXPECT_EQ(made(beside), "400");
+}
+
+TEST_F(StepMemory, MoreThanTheJobHasIsRefused) {
+  EXPECT_EQ(made(step(400)), "400");
+  const std::string refused =
+      format("Memory required by task is not available: the step asks for 401 MB on a node, of which job {} holds 400",
+             job_.value);
+  EXPECT_EQ(made(step(401)), refused);
+  StepSpec beside = step(401);
+  beside.overlap = true;
+  EXPECT_EQ(made(beside), refused);
+  StepSpec listed = step(401);
+  listed.distribution = "arbitrary";
+  listed.only_nodes = {"n1"};
+  EXPECT_EQ(made(listed), refused);
+}
+
 // As with Slurm: who shares the cores with other steps still has no more of them than the job.
 TEST_F(StepLayout, AnOverlappingStepHasNoMoreTasksThanTheJobHasCores) {
   std::uint32_t cores = 0;

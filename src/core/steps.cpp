@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "core/staging.h"
 #include "core/step_layout.h"
+#include "core/true_end.h"
 #include "model/bounds.h"
 #include "model/job.h"
 
@@ -47,6 +48,7 @@ void add_use(AllocationUse& use, const Step& step) {
     GrantUse& here = use[place.grant];
     here.cores = here.cores | place.cores;
     here.devices = here.devices | place.devices;
+    here.memory_mb += step.spec->memory_mb > 0 ? place.memory_mb : 0;
     here.any = true;
   }
 }
@@ -233,12 +235,13 @@ void on_step_ended(Txn& txn, NodeId node, const Job& job, const StepEnded& repor
   for (const TaskResult& result : report.results) {
     if (!std::binary_search(ranks.begin(), ranks.end(), result.rank))
       continue;
-    raise(ended.exit, result.exit);
-    if (result.exit.ok())
+    const ExitStatus exit = as_kept(result.exit);
+    raise(ended.exit, exit);
+    if (exit.ok())
       continue;
     bad = true;
     if (ended.failures.size() < kFailuresListed)
-      ended.failures.emplace_back(result.rank, result.exit);
+      ended.failures.emplace_back(result.rank, exit);
   }
   if (bad && ended.spec->kill_on_bad_exit && says_so_again(step->failures.size(), ended.failures.size()))
     tell_parts(txn, job, ended, StopPart{StepPart{ended.number}, job.spec->kill_wait});

@@ -53,6 +53,11 @@ const Step* whole_work(const Txn& txn, const Job& job) {
 
 }  // namespace
 
+ExitStatus as_kept(const ExitStatus& exit) {
+  constexpr std::int32_t kOutOfMemorySignal = 125;
+  return exit.oom ? ExitStatus{0, kOutOfMemorySignal, true} : exit;
+}
+
 Ending ending_by(const Txn& txn, NodeId node, const ExitStatus& exit) {
   if (exit.oom)
     return {.state = JobState::kOutOfMemory, .reason = "OutOfMemory"};

@@ -6,6 +6,10 @@
 
 namespace lockstep {
 
+// How an end is kept and shown: what ran out of memory is 0:125, as with Slurm, whatever became of the program behind
+// it, which the kernel killed or which went on without the child that it had.
+ExitStatus as_kept(const ExitStatus& exit);
+
 // What the exit of a script, or of the step that is the whole job, makes of the job.
 Ending ending_by(const Txn& txn, NodeId node, const ExitStatus& exit);
 

@@ -117,7 +117,7 @@ std::string wait_words(Wait wait, const std::string& detail, const Explanation& 
 void give_reason(const ClusterCopy& copy, const Job& job, Explanation& out) {
   if (job.hold != Hold::kNone) {
     out.because = held_words(copy.tables(), job);
-    out.topic = job.hold == Hold::kBeginTime ? ReasonTopic::kBeginTime : ReasonTopic::kNone;
+    out.topic = job.hold == Hold::kBeginTime && job.spec->begin.us != 0 ? ReasonTopic::kBeginTime : ReasonTopic::kNone;
     return;
   }
   if (const RefusedPart* refused = copy.refused(job.id)) {

@@ -55,7 +55,10 @@ std::string held_words(const Tables& tables, const Job& job) {
     case Hold::kDependency: return format("It waits for {}.", dependency_words(tables, job));
     case Hold::kDependencyNever:
       return format("It waits for {}: that cannot happen any more.", dependency_words(tables, job));
-    case Hold::kBeginTime: return "It may not begin before the time its owner named.";
+    case Hold::kBeginTime:
+      return job.begin_after && job.spec->begin.us == 0
+                 ? "It was put back into the queue, and waits a while before it is started again."
+                 : "It may not begin before the time its owner named.";
     case Hold::kArrayThrottle: {
       const Job* array = job.array ? &job : tables.job(job.array_job);
       if (array && array->array)

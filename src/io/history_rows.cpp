@@ -218,6 +218,9 @@ void add_allocation(RunRow& run, const Job& job, const Tables& tables) {
     row.tasks += grant.tasks;
     row.memory_mb += grant.memory_mb;
     count_held(devices, grant.devices, grant.node, tables);
+    for (const DevicePart& part : grant.parts)
+      if (!part.mig.empty())
+        ++devices[device_name("gpu", part.mig)];
   }
   set_devices(row, devices);
   if (!grants.empty()) {

@@ -267,6 +267,32 @@ class Containers(unittest.TestCase):
         self.assertEqual(other.returncode, 1)
         self.assertIn('no container with the name "box"', other.stderr)
 
+    def test_a_named_container_that_runs_is_joined_again_and_again(self):
+        name = "--container-name=shared"
+        join = f"srun --overlap -n1 {name}"
+        job = self.c.sbatch(self.c.script(
+            "#!/bin/bash\n#SBATCH -N1 -n2 -o joined.out\n"
+            f"srun -n1 {name} --container-image={self.image} sh -c 'echo one > /file; until [ -e /go ]; do sleep 0.02; done' &\n"
+            "first=$!\n"
+            f"until {join}:exec cat /file 2>/dev/null; do sleep 0.05; done\n"
+            f"{join}:exec cat /file\n{join} cat /file\n"
+            # What holds it now is a step that joined; the one that made it ends.
+            f"{join}:exec sh -c 'touch /in; until [ -e /end ]; do sleep 0.02; done' &\n"
+            f"until {join}:exec ls /in; do sleep 0.05; done\n"
+            f"{join}:exec touch /go\nwait $first\n"
+            f"{join}:exec cat /file\n{join}:exec touch /end\nwait\n", "joined.sh"), user=ANN)
+        self.assertEqual(self.c.wait(job), "COMPLETED", self.c.output(job, "joined.out"))
+        lines = [l for l in self.c.output(job, "joined.out").splitlines() if not l.startswith(("lockstep: ", "srun: ", "ls: "))]
+        self.assertEqual(lines, ["one", "one", "one", "/in", "one"])
+
+    def test_steps_of_a_script_in_a_named_container_join_it_one_after_the_other(self):
+        job = self.c.sbatch(self.c.script(
+            f"#!/bin/sh\n#SBATCH -N1 -o script.out\n#SBATCH --container-image={self.image}\n#SBATCH --container-name=script\n"
+            "echo kept > /file\nsrun cat /file\nsrun cat /file\nsrun cat /file\n", "script.sh"), user=ANN)
+        self.assertEqual(self.c.wait(job), "COMPLETED", self.c.output(job, "script.out"))
+        lines = [l for l in self.c.output(job, "script.out").splitlines() if not l.startswith("lockstep: container:")]
+        self.assertEqual(lines, ["kept"] * 3)
+
     def test_named_container_goes_with_its_job(self):
         done = self.srun("-w", "n1", "--container-name=gone", "true", image=self.image)
         self.assertEqual(done.returncode, 0, done.stderr)

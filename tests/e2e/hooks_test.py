@@ -266,6 +266,33 @@ class Health(unittest.TestCase):
             eventually(lambda: "DRAIN" not in c.node_state("n1"), 15, "n1 to be open")
             self.assertEqual(c.wait(c.wrap("true")), "COMPLETED")
 
+    def test_a_program_drains_its_node_and_opens_it_again(self):
+        with HookedCluster(health={"program": "HERE/health", "interval_s": 1}, nodes=2) as c:
+            c.hook("health", f"""say() {{ scontrol update NodeName=$SLURMD_NODENAME State=$1 ${{2:+Reason="$2"}}; }}
+[ "$SLURMD_NODENAME" = n1 ] || exit 0
+if [ -e {c.home}/sick ]; then say DRAIN "NHC: fan 3"; else say RESUME; fi
+scontrol update NodeName=n2 State=DRAIN Reason=mine 2> {c.home}/other
+exit 0
+""")
+            open(os.path.join(c.home, "sick"), "w").close()
+            eventually(lambda: "DRAIN" in c.node_state("n1"), 15, "n1 to be drained")
+            self.assertTrue(c.reason("n1").startswith("NHC: fan 3 (said on n1)"), c.reason("n1"))
+            os.unlink(os.path.join(c.home, "sick"))
+            eventually(lambda: "DRAIN" not in c.node_state("n1"), 15, "n1 to be open")
+            with open(os.path.join(c.home, "other")) as f:
+                self.assertIn("Access/permission denied", f.read())
+            self.assertNotIn("DRAIN", c.node_state("n2"))
+            # What an administrator drained stays, and so do the words.
+            c.ok("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=new fan")
+            open(os.path.join(c.home, "sick"), "w").close()
+            for _ in range(2):
+                at = os.stat(os.path.join(c.home, "other")).st_mtime_ns
+                eventually(lambda: os.stat(os.path.join(c.home, "other")).st_mtime_ns != at, 15, "the program once more")
+                if os.path.exists(os.path.join(c.home, "sick")):
+                    os.unlink(os.path.join(c.home, "sick"))
+            self.assertTrue(c.reason("n1").startswith("new fan"), c.reason("n1"))
+            self.assertIn("DRAIN", c.node_state("n1"))
+
     def test_gpus_that_are_missing_or_faulty(self):
         with HookedCluster(health={"look_s": 1}, nodes=1, gpus="4xh100") as c:
             gpus = os.path.join(c.dir, "nodes", "n1", "gpus")

@@ -30,6 +30,22 @@ class NvidiaSmi(unittest.TestCase):
     def fault(self, *words):
         self.c.ok("lockstep", "node", "fault", "--dir", self.c.dir, *words)
 
+    def test_files_of_the_node_that_are_replaced_on_the_machine_come_back(self):
+        # ldconfig and useradd put a new file in the old one's place; the kernel then takes the mount away, as this does.
+        node = ["nsenter", "-t", str(self.c.node("n1")["agent_pid"]), "-m"]
+        files = ("/etc/ld.so.cache", "/etc/hosts", "/etc/hostname")
+
+        def mounted():
+            return self.c.ok(*node, "sh", "-c", "cut -d' ' -f2 /proc/mounts").split()
+        shown = [name for name in files if name in mounted()]
+        self.assertIn("/etc/ld.so.cache", shown)
+        self.assertIn("/etc/hosts", shown)
+        for name in shown:
+            self.c.ok(*node, "umount", name)
+        eventually(lambda: all(name in mounted() for name in shown), 15, "the node's own files")
+        self.assertIn("GPU 0:", self.srun("-w", "n1", "--gpus=1", "nvidia-smi", "-L"))
+        self.assertEqual(mounted().count("/etc/hosts"), 1)
+
     def test_lists_every_gpu_of_the_node_whatever_the_step_holds(self):
         out = self.srun("-w", "n1", "--gpus=2", "nvidia-smi", "-L")
         found = re.findall(r"^GPU (\d): NVIDIA H100 80GB HBM3 \(UUID: (GPU-[0-9a-f-]{36})\)$", out, re.M)

@@ -564,14 +564,17 @@ bool NodeAgent::make_durable() {
 
 // What runs here speaks to the cluster through this node's own socket, whichever one it was submitted through, and
 // finds the commands that came with this agent when its PATH has none.
-void NodeAgent::at_home(std::vector<std::string>& env) const {
+// A hook finds them first: on a machine that was of a Slurm cluster the others' are still there.
+void NodeAgent::at_home(std::vector<std::string>& env, bool comes_first) const {
   std::erase_if(env, [](const std::string& line) {
     return line.starts_with("LOCKSTEP_SOCKET=") || line.starts_with("LOCKSTEP_DIR=");
   });
   env.push_back("LOCKSTEP_SOCKET=" + settings_.socket);
   const std::string commands = settings_.shim.substr(0, settings_.shim.rfind('/'));
   for (std::string& line : env)
-    if (line.starts_with("PATH=") && (":" + line.substr(5) + ":").find(":" + commands + ":") == std::string::npos)
+    if (line.starts_with("PATH=") && comes_first)
+      line = "PATH=" + commands + ":" + line.substr(5);
+    else if (line.starts_with("PATH=") && (":" + line.substr(5) + ":").find(":" + commands + ":") == std::string::npos)
       line += ":" + commands;
 }
 
@@ -615,7 +618,7 @@ void NodeAgent::carry_out(AgentLogic::ShimOrder order) {
   switch (order.what) {
     case kStart:
       CHECK(order.start.key == order.key && !order.start.launch.ranks.empty(), work_text(order.key));
-      at_home(order.start.launch.process.env);
+      at_home(order.start.launch.process.env, is_hook(order.key));
       if (is_hook(order.key))
         return start_hook(std::move(order.start));
       hooks_.add_task_programs(order.start.launch.process);

@@ -67,7 +67,7 @@ class NodeAgent {
   void dial_peer(const StepMember& whom, Peers::Dialed done);
   void pump_soon();
   void tell_facts();
-  void at_home(std::vector<std::string>& env) const;
+  void at_home(std::vector<std::string>& env, bool comes_first) const;
   void pump();
   void carry_out(AgentLogic::ShimOrder order);
   void start_hook(ShimStart start);

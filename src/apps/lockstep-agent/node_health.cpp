@@ -30,7 +30,7 @@ std::vector<HealthFinding> findings_of(const std::vector<MachineFinding>& found)
 // What the program is told: who is asked, and where the commands of the cluster are.
 std::vector<std::string> program_environment(const AgentFile& settings) {
   const std::string commands = settings.shim.substr(0, settings.shim.rfind('/'));
-  return {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" + commands,
+  return {"PATH=" + commands + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
           "LOCKSTEP_SOCKET=" + settings.socket, "SLURMD_NODENAME=" + settings.node};
 }
 

@@ -67,6 +67,19 @@ Result<void> show_commands_to_login_shells(const NodeInit& init) {
   return mount_or_error(profile.c_str(), "/etc/profile", nullptr, MS_BIND, nullptr);
 }
 
+// A file that is replaced on the machine by another one of its name, as useradd and packages do it, loses what is
+// mounted on it in every namespace.
+Result<void> show_files_again(const NodeInit& init) {
+  if (init.address.empty())
+    return {};
+  const std::pair<std::string, const char*> files[] = {{init.hosts_file, "/etc/hosts"},
+                                                       {init.dir + "/hostname", "/etc/hostname"}};
+  for (const auto& [file, target] : files)
+    if (access(target, F_OK) == 0 && !is_shown_at(file, target))
+      TRY(mount_or_error(file.c_str(), target, nullptr, MS_BIND, nullptr));
+  return init.library_path.empty() ? Result<void>() : show_library_again({init.dir, init.library_path});
+}
+
 Result<void> set_up_virtual(const NodeInit& init) {
   if (sethostname(init.name.c_str(), init.name.size()) != 0)
     return os_error("sethostname");
@@ -145,7 +158,8 @@ class AgentKeeper {
     start();
     for (bool go_on = true; go_on;) {
       rotate_log(log_);
-      const timespec look_every{10, 0};  // at the size of the log
+      show_again();
+      const timespec look_every{2, 0};  // at the size of the log, and at the files that are the node's own
       const int got = sigtimedwait(&watched_, nullptr, &look_every);
       go_on = got != SIGTERM && got != SIGINT && (!reap() || start_again());
     }
@@ -161,6 +175,14 @@ class AgentKeeper {
     note_.next_at_s = 0;
     note_.process = identify(agent_);
     write();
+  }
+
+  void show_again() {
+    const auto shown = show_files_again(init_);
+    if (!shown.ok() && !said_)
+      fprintf(stderr, "node %s: a file of its own is not seen any more: %s\n", init_.name.c_str(),
+              shown.error().message.c_str());
+    said_ = !shown.ok();
   }
 
   void write() const {
@@ -210,6 +232,7 @@ class AgentKeeper {
   Result<RunNoteFile> file_;
   Backoff backoff_;
   RunNote note_;
+  bool said_ = false;  // that a file cannot be shown
   pid_t agent_ = 0;
   time_t since_ = 0;
   std::int64_t log_from_ = 0;

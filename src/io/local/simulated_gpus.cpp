@@ -18,10 +18,8 @@ namespace {
 constexpr const char* kPrograms = "/usr/local/bin";
 constexpr const char* kCache = "/etc/ld.so.cache";
 
-bool has_real_one() {
-  return access("/usr/bin/nvidia-smi", F_OK) == 0 || access("/usr/local/bin/nvidia-smi", F_OK) == 0 ||
-         access("/proc/driver/nvidia", F_OK) == 0;
-}
+bool has_driver() { return access("/usr/bin/nvidia-smi", F_OK) == 0 || access("/proc/driver/nvidia", F_OK) == 0; }
+bool has_real_one() { return has_driver() || access("/usr/local/bin/nvidia-smi", F_OK) == 0; }
 
 // Laid over the directory, so that what is in it stays where it is; nothing can be written there on the node.
 Result<void> show_programs(const std::string& folder) {
@@ -60,6 +58,23 @@ Result<void> show_library(const SimulatedGpus& gpus, const std::string& library_
 }
 
 }  // namespace
+
+bool is_shown_at(const std::string& file, const std::string& target) {
+  struct stat ours {
+  }, seen{};
+  return stat(file.c_str(), &ours) == 0 && stat(target.c_str(), &seen) == 0 && ours.st_dev == seen.st_dev &&
+         ours.st_ino == seen.st_ino;
+}
+
+Result<void> show_library_again(const SimulatedGpus& gpus) {
+  char real[PATH_MAX];
+  const std::string cache = gpus.node_dir + "/ld.so.cache";
+  if (has_driver() || access(cache.c_str(), F_OK) != 0 || is_shown_at(cache, kCache))
+    return {};
+  if (!realpath(gpus.library_dir.c_str(), real))
+    return os_error(gpus.library_dir);
+  return show_library(gpus, real);
+}
 
 Result<void> show_simulated_gpus(const SimulatedGpus& gpus) {
   const std::string file = gpus.node_dir + "/gpus", link = "/run/lockstep/gpus";

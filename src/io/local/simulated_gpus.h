@@ -17,4 +17,11 @@ struct SimulatedGpus {
 // driving file is put there. An error leaves the node usable: its jobs do without nvidia-smi or the library then.
 Result<void> show_simulated_gpus(const SimulatedGpus& gpus);
 
+// The linker's cache once more, where it is the machine's again: `ldconfig` puts a new file in its place, as when any
+// package is installed, and the kernel takes away what was mounted on the old one. Nothing to do is no error.
+Result<void> show_library_again(const SimulatedGpus& gpus);
+
+// Whether one file is seen at both paths.
+bool is_shown_at(const std::string& file, const std::string& target);
+
 }  // namespace lockstep

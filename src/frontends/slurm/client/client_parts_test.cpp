@@ -261,6 +261,8 @@ TEST(StepOutput, ExitCodes) {
   EXPECT_EQ(highest_code({{0, {0, 53, false, true}}}), 1);
   EXPECT_EQ(highest_code({{0, {0, 53, false}}}), 181);
   EXPECT_EQ(exit_words({0, 9, true}), "Out Of Memory");
+  for (const ExitStatus exit : {ExitStatus{0, 9, true}, ExitStatus{137, 0, true}, ExitStatus{0, 0, true}})
+    EXPECT_EQ(highest_code({{0, exit}}), 253) << "also where the task's shell went on";
 }
 
 TEST(StepInput, KeptUntilEveryTaskHasIt) {

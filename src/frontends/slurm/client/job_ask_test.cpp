@@ -395,6 +395,9 @@ TEST(StepAsk, MemoryOfTheJobIsNotAsked) {
   EXPECT_EQ(step("", {{"SLURM_MEM_PER_NODE", "1000"}}).memory_mb, -1);
   EXPECT_EQ(step("--mem=0").memory_mb, -1);
   EXPECT_EQ(step("--mem=2G").memory_mb, 2048);
+  EXPECT_EQ(step("--mem-per-cpu=500").memory_mb, 500);
+  EXPECT_EQ(step("-n2 --mem-per-cpu=300", {{"SLURM_NNODES", "1"}}).memory_mb, 600);
+  EXPECT_EQ(step("-n4 -N2 -c3 --mem-per-cpu=100").memory_mb, 600);
 }
 
 TEST(StepAsk, Rest) {

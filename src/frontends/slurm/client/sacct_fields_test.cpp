@@ -56,6 +56,8 @@ TEST(Sacct, TimesLimitsAndUnits) {
   look.time_pattern = "%s";
   look.unit = 'G';
   EXPECT_EQ(listing("start,reqmem", "1700000000\t2560M\n", look), "1700000000|2.50G\n");
+  look.unit = 'M';
+  EXPECT_EQ(listing("maxrss,averss,avediskread", "10844K\t1024K\t0.25M\n", look), "10.59M|1M|0.25M\n");
 }
 
 TEST(Sacct, WidthsAreThoseOfATerminal) {

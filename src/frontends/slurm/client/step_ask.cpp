@@ -174,8 +174,11 @@ Result<void> put_memory(const OptionSet& own, const Shape& shape, StepSpec& step
     step.memory_mb = *mb == 0 ? -1 : *mb;  // 0: all that the job has there
     return {};
   }
-  const std::uint64_t cores =
-      std::max<std::uint64_t>(1, step.cores_per_task) * std::max<std::uint32_t>(1, shape.tasks_per_node);
+  // As many as a node has where they are shared evenly; where it is not known how many nodes, one.
+  const std::uint32_t nodes = step.nodes.max;
+  const std::uint32_t shared = nodes > 0 ? (step.tasks + nodes - 1) / nodes : 1;
+  const std::uint64_t tasks = std::max({1u, shape.tasks_per_node, shape.tasks_per_node > 0 ? 0u : shared});
+  const std::uint64_t cores = tasks * std::max<std::uint64_t>(1, step.cores_per_task);
   const std::uint64_t total = static_cast<std::uint64_t>(*mb) * cores;
   if (total > 0 && total < (std::uint64_t{1} << 42))
     step.memory_mb = static_cast<std::int64_t>(total);

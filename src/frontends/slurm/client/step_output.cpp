@@ -178,9 +178,13 @@ std::string StepInput::again() const {
 }
 
 int highest_code(const std::map<std::uint32_t, ExitStatus>& exits) {
+  constexpr int kOutOfMemoryCode = 253;  // Slurm's 0:125, as the shell shows a signal
   int code = 0;
   for (const auto& [rank, exit] : exits)
-    code = std::max(code, exit.not_opened ? 1 : exit.signal ? 128 + exit.signal : exit.code);
+    code = std::max(code, exit.oom          ? kOutOfMemoryCode
+                          : exit.not_opened ? 1
+                          : exit.signal     ? 128 + exit.signal
+                                            : exit.code);
   return code;
 }
 

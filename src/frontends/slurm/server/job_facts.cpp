@@ -35,9 +35,11 @@ std::string_view dependency_word(Dependency::Type type) {
 
 void add_gpus(JobCounts& counts, const std::vector<DeviceAsk>& asks, std::uint32_t times) {
   for (const DeviceAsk& ask : asks)
-    if (ask.kind == "gpu" && ask.count > 0) {
+    if (ask.kind == "gpu" && ask.count > 0 && ask.mig.empty() && !ask.whole()) {
+      counts.shared_milli += ask.milli * ask.count * times;
+    } else if (ask.kind == "gpu" && ask.count > 0) {
       counts.gpus += ask.count * times;
-      counts.gpu_type = ask.type;
+      counts.gpu_type = ask.mig.empty() ? ask.type : ask.mig;
     }
 }
 
@@ -98,8 +100,9 @@ std::string job_label(const JobLine& line) {
   return std::to_string(job.id.value);
 }
 
-JobCounts asked_counts(const GroupSpec& group) {
+JobCounts asked_counts(const JobSpec& spec, const GroupSpec& group) {
   JobCounts counts;
+  counts.in_turns = gpu_sharing(spec) == GpuSharing::kTimeSlices;
   counts.tasks = std::max(1u, group.tasks.min);
   const std::uint32_t by_tasks =
       group.tasks_per_node ? (counts.tasks + group.tasks_per_node - 1) / group.tasks_per_node : 1;
@@ -116,8 +119,9 @@ JobCounts asked_counts(const GroupSpec& group) {
 
 JobCounts job_counts(const JobLine& line) {
   if (!ran(*line.job))
-    return asked_counts(line.group_spec());
+    return asked_counts(line.spec(), line.group_spec());
   JobCounts counts;
+  counts.in_turns = gpu_sharing(line.spec()) == GpuSharing::kTimeSlices;
   bool one_type = true;
   counts.nodes = size_of(line.job->allocation->grants, line.group).nodes;
   for (const Grant& grant : line.job->allocation->grants) {
@@ -134,6 +138,14 @@ JobCounts job_counts(const JobLine& line) {
       counts.gpu_type = node->devices[i].type;
       ++counts.gpus;
     });
+    for (const DevicePart& part : grant.parts) {
+      counts.shared_milli += part.mig.empty() ? part.milli : 0;
+      if (part.mig.empty())
+        continue;
+      one_type &= counts.gpus == 0 || counts.gpu_type == part.mig;
+      counts.gpu_type = part.mig;
+      ++counts.gpus;
+    }
   }
   if (!one_type)
     counts.gpu_type.clear();
@@ -250,6 +262,9 @@ std::string tres_text(const JobCounts& counts, const Partition* partition) {
     out += format(",gres/gpu={}", counts.gpus);
   if (counts.gpus > 0 && !counts.gpu_type.empty())
     out += format(",gres/gpu:{}={}", counts.gpu_type, counts.gpus);
+  if (counts.shared_milli > 0)
+    out += counts.in_turns ? format(",gres/shard={}", counts.shared_milli * kShardsOfGpu / kWholeDevice)
+                           : format(",gres/mps={}", counts.shared_milli / 10);
   return out;
 }
 

@@ -36,13 +36,17 @@ inline constexpr std::size_t kIndicesShown = 256;
 std::string indices_text(const IntervalSet& set);
 
 // Counts: what is held once the job has started, what was asked for before.
+inline constexpr std::uint32_t kShardsOfGpu = 8;  // as the command line takes --gres=shard
+
 struct JobCounts {
   std::uint32_t nodes = 0, cpus = 0, tasks = 0, gpus = 0;
-  std::int64_t memory_mb = 0;  // over all nodes
-  std::string gpu_type;        // "" = any, or several
+  std::int64_t memory_mb = 0;      // over all nodes
+  std::string gpu_type;            // "" = any, or several; of MIG slices, which count as GPUs, their profile
+  std::uint32_t shared_milli = 0;  // of GPUs that others use too, in thousandths of one
+  bool in_turns = false;           // these are shards, not MPS's
 };
 JobCounts job_counts(const JobLine& line);
-JobCounts asked_counts(const GroupSpec& group);
+JobCounts asked_counts(const JobSpec& spec, const GroupSpec& group);
 
 std::string partition_text(const JobLine& line);  // where it runs, or everywhere it may
 std::string node_list(const JobLine& line);       // "" before the start

@@ -109,7 +109,7 @@ void job_object(SlurmJson& json, const JobLine& line) {
   json.key("tres_per_node")
       .text(tres_per_node(spec))
       .key("tres_req_str")
-      .text(tres_text(asked_counts(line.group_spec()), partition_of(line)));
+      .text(tres_text(asked_counts(line.spec(), line.group_spec()), partition_of(line)));
   json.key("tres_alloc_str").text(job.allocation ? tres_text(counts, partition_of(line)) : std::string());
   if (const PlaceInTree place = place_in_tree(line); !place.level.empty()) {
     json.key("topology").open('{').key("level").text(place.level).key("best_level").text(place.best);

@@ -75,6 +75,43 @@ std::string plain_state(const JobRow& row) {
   const std::string state = upper(row.state);
   return state == "STARTING" ? "RUNNING" : state == "COMPLETING" ? "RUNNING" : state == "ENDED" ? "COMPLETED" : state;
 }
+constexpr std::array kFromOutside = {std::string_view("cancelled"), std::string_view("deadline"),
+                                     std::string_view("node_fail"), std::string_view("preempted"),
+                                     std::string_view("requeued"),  std::string_view("timeout")};
+
+bool is_from_outside(std::string_view state) {
+  return std::find(kFromOutside.begin(), kFromOutside.end(), state) != kFromOutside.end();
+}
+
+// A job that gives its nodes back has ended for whoever asks how; what is left may take an epilog's minutes.
+void take_end(const ReadContext& context, JobRow& row) {
+  const bool is_script = row.step == kBatchStep;
+  if (row.ended_us != 0 || (row.step != kNoStep && !is_script))
+    return;
+  const Job* job = context.tables.job(row.job);
+  const bool ends = job && job->state == JobState::kCompleting && job->attempt == row.attempt && job->ended;
+  if (!ends || (is_script && !job->script_use))
+    return;
+  const bool starts_again = job->requeue_after && job->ending == JobState::kCancelled && !job->cancelled_by;
+  row.ended_us = (job->ended + context.wall_offset).us;
+  row.exit_code = job->exit.code;
+  row.exit_signal = job->exit.signal;
+  row.state = starts_again ? "requeued" : lower(slurm_state(job->ending));
+  if (!is_script)
+    row.reason = job->end_reason;
+  else if (is_from_outside(row.state))
+    row.state = "cancelled";
+  else if (row.state != "out_of_memory")
+    row.state = job->exit.code == 0 && job->exit.signal == 0 ? "completed" : "failed";
+}
+
+// How a script took the end that others made is the script's line; the job itself did not fail.
+void show_end(const ReadContext& context, JobRow& row) {
+  take_end(context, row);
+  if (row.step == kNoStep && is_from_outside(row.state))
+    row.exit_code = row.exit_signal = 0;
+}
+
 std::string state_text(const Line& line) {
   std::string state = plain_state(line.row);
   if (state == "CANCELLED" && !line.is_step() && !line.row.cancelled_by.empty()) {
@@ -321,6 +358,7 @@ Result<std::vector<JobRow>> rows_for(const ReadContext& context, const PageReque
   if (!context.history)
     return Error{Errc::kUnavailable, "there is no accounting store", {}};
   std::vector<JobRow> rows = TRY(context.history(ask.query));
+  for (JobRow& row : rows) show_end(context, row);
   std::erase_if(rows, [&](const JobRow& row) { return !wanted(ask, row); });
   return rows;
 }

@@ -69,6 +69,23 @@ std::string user_text(const User* user) {
   return user ? format("{}({})", user->meta.name, user->uid) : std::string("nobody(65534)");
 }
 
+// "gpu:1g.10gb:1(IDX:0)", "shard:1(IDX:0)": slices, and shares of GPUs that others use too.
+std::vector<std::string> parts_held(const JobLine& line, const Grant& grant, const Node* node) {
+  std::vector<std::string> out;
+  const bool in_turns = gpu_sharing(line.spec()) == GpuSharing::kTimeSlices;
+  for (const DevicePart& part : grant.parts) {
+    const std::string at =
+        node && part.device < node->devices.size() ? std::to_string(node->devices[part.device].minor) : "?";
+    if (!part.mig.empty())
+      out.push_back(format("gpu:{}:1(IDX:{})", part.mig, at));
+    else if (in_turns)
+      out.push_back(format("shard:{}(IDX:{})", part.milli * kShardsOfGpu / kWholeDevice, at));
+    else
+      out.push_back(format("mps:{}(IDX:{})", part.milli / 10, at));
+  }
+  return out;
+}
+
 // -d: what is held on each node.
 void detail_lines(ShowText& out, const JobLine& line) {
   if (!line.job->allocation)
@@ -87,9 +104,11 @@ void detail_lines(ShowText& out, const JobLine& line) {
     out.next_line();
     out.pair("  Nodes", node ? node->meta.name : std::string("?")).pair("CPU_IDs", cores.text());
     out.pair("Mem", grant.memory_mb);
-    out.pair("GRES", gpus.empty()
-                         ? std::string()
-                         : format("gpu:{}:{}(IDX:{})", type.empty() ? "(null)" : type, gpus.size(), gpus.text()));
+    std::string gres = gpus.empty()
+                           ? std::string()
+                           : format("gpu:{}:{}(IDX:{})", type.empty() ? "(null)" : type, gpus.size(), gpus.text());
+    for (const std::string& part : parts_held(line, grant, node)) gres += (gres.empty() ? "" : ",") + part;
+    out.pair("GRES", gres);
   }
 }
 
@@ -155,7 +174,7 @@ void resource_lines(ShowText& out, const JobLine& line) {
     out.pair("TaskRange", group.tasks.max == UINT32_MAX ? format("{}-", group.tasks.min)
                                                         : format("{}-{}", group.tasks.min, group.tasks.max));
   out.next_line();
-  out.pair("ReqTRES", tres_text(asked_counts(group), partition_of(line)));
+  out.pair("ReqTRES", tres_text(asked_counts(line.spec(), group), partition_of(line)));
   out.next_line();
   out.pair("AllocTRES", line.job->allocation ? tres_text(held, partition_of(line)) : std::string("(null)"));
   out.next_line();

@@ -189,6 +189,43 @@ TEST(SacctPage, IdsStatesAndCounts) {
             "22\t22\ttrain\tCANCELLED by 1000\t\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n");
 }
 
+TEST(SacctPage, AJobThatGivesItsNodesBackHasEnded) {
+  TestCluster cluster(1, 16, 8);
+  Job job = TestCluster::pending(12, TestCluster::spec("train"));
+  job.state = JobState::kCompleting;
+  job.ending = JobState::kFailed;
+  job.attempt = 1;
+  job.exit = {1, 0, false};
+  job.end_reason = "NonZeroExitCode";
+  job.started = Instant{} + seconds(100);
+  job.ended = Instant{} + seconds(130);
+  cluster.put(std::move(job));
+  JobRow run = row(12, -100, "completing"), script = row(12, kBatchStep, "running"), step = row(12, 0, "running");
+  for (JobRow* one : {&run, &script, &step}) one->attempt = 1, one->ended_us = 0;
+  Store store{{run, script, step}, {}};
+  const ReadContext context = context_of(cluster);
+  const std::string end = std::to_string((Instant{} + seconds(130) + context.wall_offset).us / 1'000'000);
+  const auto body = [&] { return account(cluster, store, {{"columns", "jobid,state,exitcode,end,reason"}}).body; };
+  EXPECT_EQ(body(), format("12\tFAILED\t1:0\t{}\tNonZeroExitCode\n12.batch\tRUNNING\t0:0\t0\t\n"
+                           "12.0\tRUNNING\t0:0\t0\t\n",
+                           end));
+  store.rows[0].attempt = 2;  // another run than the one that ends
+  EXPECT_EQ(body().substr(0, 11), "12\tRUNNING\t");
+}
+
+TEST(SacctPage, WhatOthersEndedDidNotFail) {
+  TestCluster cluster(1, 16, 8);
+  Store store;
+  for (const char* state : {"cancelled", "timeout", "failed"}) {
+    JobRow job = row(12, -100, state), script = row(12, kBatchStep, "cancelled");
+    job.exit_signal = script.exit_signal = 15;
+    store.rows.push_back(job);
+    store.rows.push_back(script);
+  }
+  EXPECT_EQ(account(cluster, store, {{"columns", "state,exitcode"}}).body,
+            "CANCELLED\t0:0\nCANCELLED\t0:15\nTIMEOUT\t0:0\nCANCELLED\t0:15\nFAILED\t0:15\nCANCELLED\t0:15\n");
+}
+
 TEST(SacctPage, RunsThatWereRequeuedAndTheirTime) {
   TestCluster cluster(1, 16, 8);
   JobRow early = row(12, -100, "requeued");
