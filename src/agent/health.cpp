@@ -11,12 +11,12 @@ constexpr std::size_t kEvidenceMax = 200;
 
 }  // namespace
 
-bool HealthBook::take(const std::vector<std::string>& checks, const std::vector<HealthFinding>& findings, Instant now) {
+bool HealthBook::take(const std::vector<std::string>& checks, const std::vector<LookFinding>& findings, Instant now) {
   const std::string bad_before = bad(), suspect_before = suspect();
   for (const std::string& check : checks) {
-    HealthVerdict& verdict = verdicts_[check];
-    HealthFinding worst{.check = check, .level = HealthLevel::kHealthy, .evidence = {}};
-    for (const HealthFinding& finding : findings)
+    LookVerdict& verdict = verdicts_[check];
+    LookFinding worst{.check = check, .level = HealthLevel::kHealthy, .evidence = {}};
+    for (const LookFinding& finding : findings)
       if (finding.check == check && finding.level > worst.level)
         worst = finding;
     const bool is_bad = worst.level == HealthLevel::kBad;

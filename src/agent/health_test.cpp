@@ -37,7 +37,7 @@ TEST(HealthBook, ExactWordsAreToldWheneverTheyChange) {
 
 TEST(HealthBook, WhatMayBeChanceIsSuspectFirst) {
   HealthBook book;
-  const HealthFinding slow{"mount", HealthLevel::kBad, "/home does not answer", false};
+  const LookFinding slow{"mount", HealthLevel::kBad, "/home does not answer", false};
   EXPECT_TRUE(book.take({"mount"}, {slow}, Instant{1}));
   EXPECT_EQ(book.bad(), "");
   EXPECT_EQ(book.suspect(), "mount: /home does not answer");

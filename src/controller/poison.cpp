@@ -23,8 +23,8 @@ constexpr std::size_t kNameMost = 240;        // longer names end in a hash of a
 constexpr std::size_t kNamesBytes = 1 << 20;  // of one batch; what is beyond is counted, not named
 constexpr std::uint32_t kMagic = 0x3250534c;  // "LSP2"; another layout says nothing
 
-// Names one after the other, each with a newline.
-struct Names {
+// NameTexts one after the other, each with a newline.
+struct NameTexts {
   std::uint32_t count, used;
   char text[kNamesBytes];
 
@@ -163,7 +163,7 @@ struct PoisonNote::Pages {
   std::uint32_t stage;
   std::uint32_t loads;          // lives in a row that got no further than kLoading
   std::uint32_t shown_tripped;  // it was at work for `shown`
-  Names batch, shown;
+  NameTexts batch, shown;
 };
 
 namespace {

@@ -20,8 +20,8 @@ bool has_word(const std::string& words, std::string_view word) {
   return std::any_of(all.begin(), all.end(), [&](const auto& one) { return trim(one) == word; });
 }
 
-std::vector<HealthFinding> findings_of(const std::vector<MachineFinding>& found) {
-  std::vector<HealthFinding> out;
+std::vector<LookFinding> findings_of(const std::vector<MachineFinding>& found) {
+  std::vector<LookFinding> out;
   for (const MachineFinding& one : found)
     out.push_back({one.check, one.bad ? HealthLevel::kBad : HealthLevel::kSuspect, one.evidence, one.at_once});
   return out;
@@ -34,8 +34,8 @@ std::vector<std::string> program_environment(const AgentFile& settings) {
           "LOCKSTEP_SOCKET=" + settings.socket, "SLURMD_NODENAME=" + settings.node};
 }
 
-HealthFinding finding_of(const std::string& program, const Result<ProgramEnd>& end, std::uint32_t timeout_s) {
-  HealthFinding out{.check = kProgram, .level = HealthLevel::kBad, .evidence = {}};
+LookFinding finding_of(const std::string& program, const Result<ProgramEnd>& end, std::uint32_t timeout_s) {
+  LookFinding out{.check = kProgram, .level = HealthLevel::kBad, .evidence = {}};
   if (!end.ok()) {
     out.evidence = end.error().message;
   } else if (end->late) {
@@ -102,7 +102,7 @@ void NodeHealth::see_devices(const std::vector<Device>& devices, const std::vect
   if (std::find(settings_.health.off.begin(), settings_.health.off.end(), kGpu) != settings_.health.off.end())
     return;
   std::size_t count = 0;
-  std::vector<HealthFinding> findings;
+  std::vector<LookFinding> findings;
   std::vector<std::string> faulty;  // they get no work; the others do
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const Device& device = devices[i];
@@ -133,7 +133,7 @@ void NodeHealth::see_clock(Duration ahead, Duration blur) {
   if (std::find(settings_.health.off.begin(), settings_.health.off.end(), kClock) != settings_.health.off.end())
     return;
   const Duration off = Duration{std::abs(ahead.us)} - blur;
-  std::vector<HealthFinding> findings;
+  std::vector<LookFinding> findings;
   if (off >= kClockSuspect)
     findings.push_back({kClock, off >= kClockBad ? HealthLevel::kBad : HealthLevel::kSuspect,
                         format("the clock is {} s {} the controller's", std::abs(ahead.us) / 1'000'000,
@@ -186,7 +186,7 @@ void NodeHealth::run_program() {
       });
 }
 
-void NodeHealth::take(const std::vector<std::string>& checks, const std::vector<HealthFinding>& findings) {
+void NodeHealth::take(const std::vector<std::string>& checks, const std::vector<LookFinding>& findings) {
   if (!book_.take(checks, findings, clock_.boot()))
     return;
   const std::string now_bad = bad(), now_suspect = suspect();

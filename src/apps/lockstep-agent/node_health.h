@@ -46,7 +46,7 @@ class NodeHealth {
   void run_program_later(Duration wait);
   bool is_time_for_program() const;
   Duration first_wait() const;
-  void take(const std::vector<std::string>& checks, const std::vector<HealthFinding>& findings);
+  void take(const std::vector<std::string>& checks, const std::vector<LookFinding>& findings);
 
   EventLoop& loop_;
   const Clock& clock_;
