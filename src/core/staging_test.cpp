@@ -87,10 +87,11 @@ TEST_F(StagingOfJobs, ACopyMayTakeLongAndNoNodeIsClosedForIt) {
 
 TEST_F(StagingOfJobs, WhatCannotBeStagedInIsTheUsersMistake) {
   const JobId job = granted(staged(2));
-  (void)w_.report(other(job), job, LaunchFailed{"StageInFailed /data: Permission denied"});
+  const std::uint32_t second = other(job);
+  (void)w_.report(second, job, LaunchFailed{"StageInFailed /data: Permission denied"});
   w_.obey();
   EXPECT_EQ(w_.state_of(job), JobState::kFailed);
-  EXPECT_EQ(reason(job), format("StageInFailed n{}: /data: Permission denied", other(job) == 1 ? 1 : 2));
+  EXPECT_EQ(reason(job), format("StageInFailed n{}: /data: Permission denied", second));
   EXPECT_EQ(w_.job(job).restarts, 0u);
   EXPECT_EQ(w_.job(job).exit.code, 1);
   for (const std::uint32_t node : {1U, 2U}) EXPECT_FALSE(w_.node(node).drain);

@@ -133,7 +133,8 @@ std::string JwtSigner::sign(std::string_view claims) const {
 
 std::optional<std::string> JwtSigner::verify(std::string_view token) const {
   const auto second = token.rfind('.');
-  if (token.size() > kTokenMax || second == token.npos || !token.starts_with(inner_->header + "."))
+  if (token.size() > kTokenMax || second == token.npos || second <= inner_->header.size() ||
+      !token.starts_with(inner_->header + "."))
     return std::nullopt;
   const std::string_view text = token.substr(0, second);
   const auto halves = url_bytes(token.substr(second + 1));

@@ -78,7 +78,6 @@ TEST_F(Preempt, no_two_jobs_may_preempt_each_other) {
 }
 
 TEST_F(Preempt, runs_of_health_checks_go_for_everybody_at_once) {
-  qos("spare", {}, true);
   Qos exempt;
   exempt.meta.name = "slow";
   exempt.grace = exempt.preempt_exempt = minutes(10);
@@ -92,6 +91,7 @@ TEST_F(Preempt, runs_of_health_checks_go_for_everybody_at_once) {
   HealthCheck check;
   check.meta.name = "gpus";
   put(check);
+  qos("spare", {}, true);
   EXPECT_TRUE(preemption_is_on(directory));
   for (const char* asker : {"spare", "slow", ""}) {
     const JobSpec asks = spec(asker);

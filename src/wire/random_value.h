@@ -40,10 +40,9 @@ void mend(T&) {}
 inline void mend(JobSpec& spec) {
   if (spec.groups.empty())
     spec.groups.emplace_back();
-  if (unacceptable(spec)) {
-    spec.stage_in = {};
-    spec.stage_out = {};
-  }
+  if (unacceptable(spec))
+    for (auto* paths : {&spec.stage_in, &spec.stage_out})
+      *paths = std::vector<StagedPath>(paths->get().size(), StagedPath{"from", "to"});
 }
 inline void mend(SubmitRequest& request) {
   mend(request.spec);
