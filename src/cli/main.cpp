@@ -104,8 +104,8 @@ constexpr Verb kVerbs[] = {
 };
 constexpr Alias kQuestions[] = {{"explain", explain_main},       {"logs", logs_main},   {"whatif", whatif_main},
                                 {"checkpoint", checkpoint_main}, {"shell", shell_main}, {"ssh", ssh_main},
-                                {"ssh-config", ssh_config_main}, {"tasks", tasks_main},
-                                {"kubeconfig", kubeconfig_main}, {"health", health_main}};
+                                {"ssh-config", ssh_config_main}, {"tasks", tasks_main}, {"kubeconfig", kubeconfig_main},
+                                {"health", health_main}};
 
 int no_such_verb(const std::string& verb) {
   const auto meant = nearest(verb, all_verbs());

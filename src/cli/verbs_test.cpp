@@ -100,10 +100,9 @@ TEST(Verbs, AWordThatIsNotTakenIsRefused) {
 }
 
 TEST(Verbs, AnOptionThatIsNotTakenIsRefusedInTheSameWords) {
-  for (const char* verb : {"up",     "down",       "status", "env",     "node", "topology", "logs",   "explain",
-                           "whatif", "checkpoint", "get",    "apply",   "diff", "import",   "backup", "restore",
-                           "doctor", "completion", "man",    "version", "help", "tasks",
-                           "kubeconfig", "health"}) {
+  for (const char* verb : {"up",     "down",       "status", "env",     "node", "topology", "logs",       "explain",
+                           "whatif", "checkpoint", "get",    "apply",   "diff", "import",   "backup",     "restore",
+                           "doctor", "completion", "man",    "version", "help", "tasks",    "kubeconfig", "health"}) {
     std::vector<std::string> words{verb, "--bogus"};
     if (verb == std::string_view("node") || verb == std::string_view("topology"))
       words.insert(words.begin() + 1, "help");

@@ -97,11 +97,12 @@ Result<std::unique_ptr<JwtSigner>> JwtSigner::open_or_make(const std::string& pa
     const MemoryBio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
     inner->key.reset(PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr));
     if (!inner->key || EVP_PKEY_is_a(inner->key.get(), "EC") != 1 || EVP_PKEY_get_bits(inner->key.get()) != 256)
-      return Error{Errc::kCorrupt,
-                   format("{} holds no key of P-256: remove it, and the cluster makes a new one at its next start; tokens "
-                          "that were given out until then count no more",
-                          path),
-                   {}};
+      return Error{
+          Errc::kCorrupt,
+          format("{} holds no key of P-256: remove it, and the cluster makes a new one at its next start; tokens "
+                 "that were given out until then count no more",
+                 path),
+          {}};
   } else {
     inner->key.reset(EVP_EC_gen("P-256"));
     CHECK(inner->key != nullptr);

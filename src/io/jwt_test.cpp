@@ -33,8 +33,9 @@ TEST(Jwt, NothingElseIsTaken) {
     changed[i] = changed[i] == 'A' ? 'B' : 'A';
     EXPECT_FALSE((*signer)->verify(changed)) << i;
   }
-  for (const std::string& bad : {std::string(), std::string("."), std::string(".."), std::string("a.b.c"), token.substr(0, token.rfind('.')),
-                                 token + "A", token + ".", "eyJhbGciOiJub25lIn0." + token.substr(token.find('.') + 1), std::string(100'000, 'a')})
+  for (const std::string& bad : {std::string(), std::string("."), std::string(".."), std::string("a.b.c"),
+                                 token.substr(0, token.rfind('.')), token + "A", token + ".",
+                                 "eyJhbGciOiJub25lIn0." + token.substr(token.find('.') + 1), std::string(100'000, 'a')})
     EXPECT_FALSE((*signer)->verify(bad)) << bad.substr(0, 80);
 }
 

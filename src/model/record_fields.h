@@ -166,7 +166,7 @@ constexpr void describe(V& v, const HealthCheck*) {
   v("node_class", &HealthCheck::node_class, bounded::kName);
   v("partition", &HealthCheck::partition, bounded::kName);
   v("gpus", &HealthCheck::gpus);
-  v("output", &HealthCheck::output, bounded::kPath);
+  v("output", &HealthCheck::output, bounded::Text{kPathBytesMax});
   v("on_failure", &HealthCheck::on_failure);
 }
 

@@ -72,7 +72,8 @@ struct HttpLimits {
   // The bound of one body, asked when the head is read (method, path, headers, peer). Empty: body_bytes for everybody.
   std::function<std::size_t(const HttpRequest& head)> body_bound{};
   std::size_t stranger_body_bytes = 16 << 10;  // at most, whatever body_bound says, without a certificate
-  // Whether a head proves its caller by itself, without a certificate (a token): then they are no stranger. Unset: none.
+  // Whether a head proves its caller by itself, without a certificate (a token): then they are no stranger. Unset:
+  // none.
   std::function<bool(const HttpRequest& head)> proves_itself{};
 
   std::size_t connections = 16'000;          // of everybody, upgraded ones included; the last eighth is reserved

@@ -310,7 +310,8 @@ Result<void> run(const DaemonOptions& options) {
   };
   const ApiPowers powers = powers_of(options, *ca);
   const auto own_port = std::make_shared<std::uint16_t>();
-  const std::shared_ptr<const JwtSigner> signer = TRY(JwtSigner::open_or_make(options.dir + "/pki/service-accounts.key"));
+  const std::shared_ptr<const JwtSigner> signer =
+      TRY(JwtSigner::open_or_make(options.dir + "/pki/service-accounts.key"));
   mount_kube(settings, options, *ca, signer, own_port);
 
   const auto open_controller = [&] {

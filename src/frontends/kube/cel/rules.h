@@ -13,10 +13,10 @@
 
 namespace lockstep::kube::cel {
 
-inline constexpr std::int64_t kRuleCostMax = 1'000'000;     // of one rule on one value
+inline constexpr std::int64_t kRuleCostMax = 1'000'000;    // of one rule on one value
 inline constexpr std::int64_t kObjectCostMax = 1'000'000;  // of all rules of an object: a third of a second at worst
-inline constexpr std::size_t kRulesMax = 1'000;             // of a definition's version
-inline constexpr std::size_t kMessageMax = 5 << 10;         // bytes of what a messageExpression gives
+inline constexpr std::size_t kRulesMax = 1'000;            // of a definition's version
+inline constexpr std::size_t kMessageMax = 5 << 10;        // bytes of what a messageExpression gives
 
 struct Rule {
   Program program;

@@ -32,26 +32,44 @@ json::object rule(json::array groups, json::array resources, json::array verbs) 
 struct FirstRole {
   const char* name;
   json::array rules;
-  const char* gathers = nullptr;  // "rbac.authorization.k8s.io/aggregate-to-edit"
-  const char* given_to = nullptr; // the label that this one's rules go by
+  const char* gathers = nullptr;   // "rbac.authorization.k8s.io/aggregate-to-edit"
+  const char* given_to = nullptr;  // the label that this one's rules go by
 };
 
 std::vector<FirstRole> first_roles() {
   const json::array all{"*"}, read{"get", "list", "watch"};
   const json::array write{"create", "delete", "deletecollection", "patch", "update"};
-  const json::array core{"configmaps", "endpoints", "persistentvolumeclaims", "persistentvolumeclaims/status", "pods", "replicationcontrollers",
-                         "replicationcontrollers/scale", "serviceaccounts", "services", "services/status", "bindings", "events", "limitranges",
-                         "namespaces/status", "pods/log", "pods/status", "replicationcontrollers/status", "resourcequotas",
-                         "resourcequotas/status", "namespaces"};
-  const json::array apps{"controllerrevisions", "daemonsets", "daemonsets/status", "deployments", "deployments/scale", "deployments/status",
-                         "replicasets", "replicasets/scale", "replicasets/status", "statefulsets", "statefulsets/scale", "statefulsets/status"};
+  const json::array core{"configmaps",
+                         "endpoints",
+                         "persistentvolumeclaims",
+                         "persistentvolumeclaims/status",
+                         "pods",
+                         "replicationcontrollers",
+                         "replicationcontrollers/scale",
+                         "serviceaccounts",
+                         "services",
+                         "services/status",
+                         "bindings",
+                         "events",
+                         "limitranges",
+                         "namespaces/status",
+                         "pods/log",
+                         "pods/status",
+                         "replicationcontrollers/status",
+                         "resourcequotas",
+                         "resourcequotas/status",
+                         "namespaces"};
+  const json::array apps{"controllerrevisions", "daemonsets",         "daemonsets/status",  "deployments",
+                         "deployments/scale",   "deployments/status", "replicasets",        "replicasets/scale",
+                         "replicasets/status",  "statefulsets",       "statefulsets/scale", "statefulsets/status"};
   const json::array batch{"cronjobs", "cronjobs/status", "jobs", "jobs/status"};
   std::vector<FirstRole> out;
-  out.push_back({"cluster-admin",
-                 {rule(all, all, all), json::object{{"nonResourceURLs", all}, {"verbs", all}}}});
+  out.push_back({"cluster-admin", {rule(all, all, all), json::object{{"nonResourceURLs", all}, {"verbs", all}}}});
   out.push_back({"admin", {}, "rbac.authorization.k8s.io/aggregate-to-admin"});
-  out.push_back({"edit", {}, "rbac.authorization.k8s.io/aggregate-to-edit", "rbac.authorization.k8s.io/aggregate-to-admin"});
-  out.push_back({"view", {}, "rbac.authorization.k8s.io/aggregate-to-view", "rbac.authorization.k8s.io/aggregate-to-edit"});
+  out.push_back(
+      {"edit", {}, "rbac.authorization.k8s.io/aggregate-to-edit", "rbac.authorization.k8s.io/aggregate-to-admin"});
+  out.push_back(
+      {"view", {}, "rbac.authorization.k8s.io/aggregate-to-view", "rbac.authorization.k8s.io/aggregate-to-edit"});
   out.push_back({"system:aggregate-to-view",
                  {rule({""}, core, read), rule({"apps"}, apps, read), rule({"batch"}, batch, read),
                   rule({"autoscaling"}, {"horizontalpodautoscalers", "horizontalpodautoscalers/status"}, read),
@@ -60,23 +78,27 @@ std::vector<FirstRole> first_roles() {
                   rule({"discovery.k8s.io"}, {"endpointslices"}, read)},
                  nullptr,
                  "rbac.authorization.k8s.io/aggregate-to-view"});
-  out.push_back({"system:aggregate-to-edit",
-                 {rule({""}, {"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"}, read),
-                  rule({""}, {"serviceaccounts"}, {"impersonate"}),
-                  rule({""}, {"pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "configmaps", "endpoints", "events",
-                              "persistentvolumeclaims", "replicationcontrollers", "replicationcontrollers/scale", "secrets", "serviceaccounts",
-                              "services", "services/proxy"},
-                       write),
-                  rule({""}, {"pods/eviction", "serviceaccounts/token"}, {"create"}),
-                  rule({"apps"}, {"daemonsets", "deployments", "deployments/rollback", "deployments/scale", "replicasets", "replicasets/scale",
-                                  "statefulsets", "statefulsets/scale"},
-                       write),
-                  rule({"batch"}, {"cronjobs", "jobs"}, write), rule({"autoscaling"}, {"horizontalpodautoscalers"}, write),
-                  rule({"policy"}, {"poddisruptionbudgets"}, write),
-                  rule({"networking.k8s.io"}, {"ingresses", "networkpolicies"}, write),
-                  rule({"coordination.k8s.io"}, {"leases"}, {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})},
-                 nullptr,
-                 "rbac.authorization.k8s.io/aggregate-to-edit"});
+  out.push_back(
+      {"system:aggregate-to-edit",
+       {rule({""}, {"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"}, read),
+        rule({""}, {"serviceaccounts"}, {"impersonate"}),
+        rule({""},
+             {"pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "configmaps", "endpoints", "events",
+              "persistentvolumeclaims", "replicationcontrollers", "replicationcontrollers/scale", "secrets",
+              "serviceaccounts", "services", "services/proxy"},
+             write),
+        rule({""}, {"pods/eviction", "serviceaccounts/token"}, {"create"}),
+        rule({"apps"},
+             {"daemonsets", "deployments", "deployments/rollback", "deployments/scale", "replicasets",
+              "replicasets/scale", "statefulsets", "statefulsets/scale"},
+             write),
+        rule({"batch"}, {"cronjobs", "jobs"}, write), rule({"autoscaling"}, {"horizontalpodautoscalers"}, write),
+        rule({"policy"}, {"poddisruptionbudgets"}, write),
+        rule({"networking.k8s.io"}, {"ingresses", "networkpolicies"}, write),
+        rule({"coordination.k8s.io"}, {"leases"},
+             {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})},
+       nullptr,
+       "rbac.authorization.k8s.io/aggregate-to-edit"});
   out.push_back({"system:aggregate-to-admin",
                  {rule({"authorization.k8s.io"}, {"localsubjectaccessreviews"}, {"create"}),
                   rule({kRbac}, {"roles", "rolebindings"},
@@ -86,13 +108,17 @@ std::vector<FirstRole> first_roles() {
   out.push_back({"system:basic-user",
                  {rule({"authorization.k8s.io"}, {"selfsubjectaccessreviews", "selfsubjectrulesreviews"}, {"create"}),
                   rule({"authentication.k8s.io"}, {"selfsubjectreviews"}, {"create"})}});
-  const json::array discovery{"/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz", "/version", "/version/"};
+  const json::array discovery{"/api",     "/api/*",     "/apis",   "/apis/*",  "/healthz", "/livez",
+                              "/openapi", "/openapi/*", "/readyz", "/version", "/version/"};
   out.push_back({"system:discovery", {json::object{{"nonResourceURLs", discovery}, {"verbs", json::array{"get"}}}}});
-  out.push_back({"system:public-info-viewer",
-                 {json::object{{"nonResourceURLs", json::array{"/healthz", "/livez", "/readyz", "/version", "/version/"}},
-                               {"verbs", json::array{"get"}}}}});
+  out.push_back(
+      {"system:public-info-viewer",
+       {json::object{{"nonResourceURLs", json::array{"/healthz", "/livez", "/readyz", "/version", "/version/"}},
+                     {"verbs", json::array{"get"}}}}});
   out.push_back({"system:service-account-issuer-discovery",
-                 {json::object{{"nonResourceURLs", json::array{"/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/"}},
+                 {json::object{{"nonResourceURLs",
+                                json::array{"/.well-known/openid-configuration", "/.well-known/openid-configuration/",
+                                            "/openid/v1/jwks", "/openid/v1/jwks/"}},
                                {"verbs", json::array{"get"}}}}});
   out.push_back({"system:auth-delegator",
                  {rule({"authentication.k8s.io"}, {"tokenreviews"}, {"create"}),
@@ -110,7 +136,8 @@ json::object role_tree(const FirstRole& role) {
                       {"annotations", {{"rbac.authorization.kubernetes.io/autoupdate", "true"}}}}},
                     {"rules", role.rules}};
   if (role.gathers)
-    tree["aggregationRule"] = {{"clusterRoleSelectors", json::array{json::object{{"matchLabels", {{role.gathers, "true"}}}}}}};
+    tree["aggregationRule"] = {
+        {"clusterRoleSelectors", json::array{json::object{{"matchLabels", {{role.gathers, "true"}}}}}}};
   return tree;
 }
 
@@ -150,23 +177,32 @@ struct FirstObject {
 
 std::vector<FirstObject> first_objects() {
   return {
-      {"services", "default", "kubernetes",
+      {"services",
+       "default",
+       "kubernetes",
        {{"spec",
          {{"clusterIP", "10.96.0.1"},
           {"clusterIPs", json::array{"10.96.0.1"}},
           {"internalTrafficPolicy", "Cluster"},
           {"ipFamilies", json::array{"IPv4"}},
           {"ipFamilyPolicy", "SingleStack"},
-          {"ports", json::array{json::object{{"name", "https"}, {"port", 443}, {"protocol", "TCP"}, {"targetPort", 6443}}}},
+          {"ports",
+           json::array{json::object{{"name", "https"}, {"port", 443}, {"protocol", "TCP"}, {"targetPort", 6443}}}},
           {"sessionAffinity", "None"},
           {"type", "ClusterIP"}}},
         {"status", {{"loadBalancer", json::object()}}}}},
       {"servicecidrs.networking.k8s.io", "", "kubernetes", {{"spec", {{"cidrs", json::array{"10.96.0.0/16"}}}}}},
-      {"priorityclasses.scheduling.k8s.io", "", "system-cluster-critical",
-       {{"value", 2'000'000'000}, {"preemptionPolicy", "PreemptLowerPriority"},
+      {"priorityclasses.scheduling.k8s.io",
+       "",
+       "system-cluster-critical",
+       {{"value", 2'000'000'000},
+        {"preemptionPolicy", "PreemptLowerPriority"},
         {"description", "Of pods that the cluster needs, on any of its nodes."}}},
-      {"priorityclasses.scheduling.k8s.io", "", "system-node-critical",
-       {{"value", 2'000'001'000}, {"preemptionPolicy", "PreemptLowerPriority"},
+      {"priorityclasses.scheduling.k8s.io",
+       "",
+       "system-node-critical",
+       {{"value", 2'000'001'000},
+        {"preemptionPolicy", "PreemptLowerPriority"},
         {"description", "Of pods that their node needs."}}},
   };
 }

@@ -32,7 +32,8 @@ std::string clash(const ObjectView& view, const Object& mine, const json::value&
   const std::string group = text_in(spec, "group");
   const json::value& names = part(spec, "names");
   const auto& objects = view.objects();
-  for (auto at = objects.lower_bound({std::string(kDefinitions), "", ""}); at != objects.end() && std::get<0>(at->first) == kDefinitions; ++at) {
+  for (auto at = objects.lower_bound({std::string(kDefinitions), "", ""});
+       at != objects.end() && std::get<0>(at->first) == kDefinitions; ++at) {
     const Object& other = *at->second;
     if (other.meta.uid == mine.meta.uid)
       continue;
@@ -47,8 +48,13 @@ std::string clash(const ObjectView& view, const Object& mine, const json::value&
   return {};
 }
 
-json::object condition(const char* type, bool is, const char* reason, const std::string& message, const std::string& time) {
-  return {{"type", type}, {"status", is ? "True" : "False"}, {"lastTransitionTime", time}, {"reason", reason}, {"message", message}};
+json::object condition(const char* type, bool is, const char* reason, const std::string& message,
+                       const std::string& time) {
+  return {{"type", type},
+          {"status", is ? "True" : "False"},
+          {"lastTransitionTime", time},
+          {"reason", reason},
+          {"message", message}};
 }
 
 // The conditions with one of them set; its time stays while its status does.
@@ -96,11 +102,13 @@ class DefinitionController final : public Reconciler {
       status["acceptedNames"] = part(spec, "names");
     else if (!status.contains("acceptedNames"))
       status["acceptedNames"] = {{"plural", ""}, {"kind", ""}};
-    put_condition(conditions, condition("NamesAccepted", taken.empty(), taken.empty() ? "NoConflicts" : "NameConflict",
-                                        taken.empty() ? "no conflicts found" : "\"" + taken + "\" is already in use", time));
+    put_condition(conditions,
+                  condition("NamesAccepted", taken.empty(), taken.empty() ? "NoConflicts" : "NameConflict",
+                            taken.empty() ? "no conflicts found" : "\"" + taken + "\" is already in use", time));
     const bool established = taken.empty() || is_established(conditions);
-    put_condition(conditions, condition("Established", established, established ? "InitialNamesAccepted" : "NotAccepted",
-                                        established ? "the initial names have been accepted" : "not all names are accepted", time));
+    put_condition(conditions,
+                  condition("Established", established, established ? "InitialNamesAccepted" : "NotAccepted",
+                            established ? "the initial names have been accepted" : "not all names are accepted", time));
     status["conditions"] = std::move(conditions);
     json::array stored;
     if (const json::value* had = status.if_contains("storedVersions"); had && had->is_array())
@@ -156,7 +164,8 @@ class DefinitionController final : public Reconciler {
     json::array conditions;
     if (const json::value* had = told.if_contains("conditions"); had && had->is_array())
       conditions = had->get_array();
-    put_condition(conditions, condition("Terminating", false, "InstanceDeletionCompleted", "removed all instances", time_text(now, view.wall_offset())));
+    put_condition(conditions, condition("Terminating", false, "InstanceDeletionCompleted", "removed all instances",
+                                        time_text(now, view.wall_offset())));
     told["conditions"] = std::move(conditions);
     wish_changed(out, without_finalizer(with_body(definition, body), kCleanup), definition.meta.seq);
   }

@@ -52,7 +52,8 @@ class DisruptionController final : public Reconciler {
       return;
     const std::string type(kBudgets);
     const auto& inside = view.inside(changed.meta.ns);
-    for (auto at = inside.lower_bound({type, changed.meta.ns.get(), ""}); at != inside.end() && std::get<0>(*at) == type; ++at)
+    for (auto at = inside.lower_bound({type, changed.meta.ns.get(), ""});
+         at != inside.end() && std::get<0>(*at) == type; ++at)
       out.push_back(*at);
   }
 
@@ -69,7 +70,8 @@ class DisruptionController final : public Reconciler {
     std::int64_t expected = 0, healthy = 0;
     const std::string type(kPods);
     const auto& inside = view.inside(std::get<1>(key));
-    for (auto at = inside.lower_bound({type, std::get<1>(key), ""}); at != inside.end() && std::get<0>(*at) == type; ++at) {
+    for (auto at = inside.lower_bound({type, std::get<1>(key), ""}); at != inside.end() && std::get<0>(*at) == type;
+         ++at) {
       const auto pod = view.find(type, std::get<1>(*at), std::get<2>(*at));
       json::object labels;
       if (pod->meta.extra)
@@ -85,7 +87,8 @@ class DisruptionController final : public Reconciler {
     else if (const auto most = amount_of(member(spec, "maxUnavailable"), expected))
       desired = std::max<std::int64_t>(0, expected - *most);
     const std::int64_t allowed = std::max<std::int64_t>(0, healthy - desired);
-    json::object status = body.contains("status") && body["status"].is_object() ? body["status"].get_object() : json::object();
+    json::object status =
+        body.contains("status") && body["status"].is_object() ? body["status"].get_object() : json::object();
     const json::object before = status;
     const json::value* generation = member(body["metadata"], "generation");
     status["observedGeneration"] = generation ? *generation : json::value(1);
@@ -101,7 +104,8 @@ class DisruptionController final : public Reconciler {
   }
 
  private:
-  static void put_condition(json::object& status, bool allowed, const std::string& time, const json::value& generation) {
+  static void put_condition(json::object& status, bool allowed, const std::string& time,
+                            const json::value& generation) {
     json::object wanted{{"type", "DisruptionAllowed"},
                         {"status", allowed ? "True" : "False"},
                         {"observedGeneration", generation},

@@ -15,7 +15,8 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kServices = "services", kEndpoints = "endpoints", kPods = "pods", kSlices = "endpointslices.discovery.k8s.io";
+constexpr std::string_view kServices = "services", kEndpoints = "endpoints", kPods = "pods",
+                           kSlices = "endpointslices.discovery.k8s.io";
 constexpr const char* kServiceName = "kubernetes.io/service-name";
 constexpr const char* kManagedBy = "endpointslice.kubernetes.io/managed-by";
 constexpr const char* kOfServices = "endpointslice-controller.k8s.io";
@@ -59,13 +60,13 @@ std::string slice_name(const Object& owner, std::string_view controller) {
 }
 
 json::object owner_reference(const Object& owner, const char* version, const char* kind) {
-  return {{"apiVersion", version}, {"kind", kind},          {"name", owner.meta.name}, {"uid", uid_text(owner.meta.uid)},
-          {"controller", true},    {"blockOwnerDeletion", true}};
+  return {{"apiVersion", version},           {"kind", kind},       {"name", owner.meta.name},
+          {"uid", uid_text(owner.meta.uid)}, {"controller", true}, {"blockOwnerDeletion", true}};
 }
 
 // Makes, changes or leaves an object so that it says this; `parts` are the members besides metadata.
-void keep(const ObjectView& view, Instant now, Wishes& out, std::string_view type, const std::string& ns, const std::string& name,
-          const json::object& labels, const json::object* owner, const json::object& parts) {
+void keep(const ObjectView& view, Instant now, Wishes& out, std::string_view type, const std::string& ns,
+          const std::string& name, const json::object& labels, const json::object* owner, const json::object& parts) {
   json::object metadata{{"name", name}, {"namespace", ns}, {"labels", labels}};
   if (owner)
     metadata["ownerReferences"] = json::array{*owner};
@@ -96,13 +97,16 @@ std::vector<Target> targets_of(const ObjectView& view, const Object& service, co
   const LabelSelector wanted = select_labels(selector);
   const std::string type(kPods);
   for (auto at = view.objects().lower_bound({type, service.meta.ns.get(), ""});
-       at != view.objects().end() && std::get<0>(at->first) == type && std::get<1>(at->first) == service.meta.ns.get(); ++at) {
+       at != view.objects().end() && std::get<0>(at->first) == type && std::get<1>(at->first) == service.meta.ns.get();
+       ++at) {
     const Object& pod = *at->second;
     if (!wanted.matches(labels_of(pod)))
       continue;
     const json::value body = body_of(pod);
     const json::value& status = part(body, "status");
-    Target one{text_in(status, "podIP"), pod.meta.name, uid_text(pod.meta.uid), text_in(part(body, "spec"), "nodeName"), false, is_deleting(pod)};
+    Target one{
+        text_in(status, "podIP"), pod.meta.name, uid_text(pod.meta.uid), text_in(part(body, "spec"), "nodeName"), false,
+        is_deleting(pod)};
     const std::string phase = text_in(status, "phase");
     if (one.ip.empty() || phase == "Succeeded" || phase == "Failed")
       continue;
@@ -165,8 +169,8 @@ class EndpointController final : public Reconciler {
   }
 
  private:
-  static void follow(const ObjectView& view, const Object& service, const json::value& body, const json::object& selector, Instant now,
-                     Wishes& out) {
+  static void follow(const ObjectView& view, const Object& service, const json::value& body,
+                     const json::object& selector, Instant now, Wishes& out) {
     const json::value& spec = part(body, "spec");
     const std::vector<Target> targets = targets_of(view, service, selector);
     json::array ports;
@@ -174,14 +178,16 @@ class EndpointController final : public Reconciler {
       for (const json::value& one : *all) ports.push_back(target_port(one));
     json::array ready, not_ready, slice;
     for (const Target& one : targets) {
-      json::object reference{{"kind", "Pod"}, {"namespace", service.meta.ns.get()}, {"name", one.name}, {"uid", one.uid}};
+      json::object reference{
+          {"kind", "Pod"}, {"namespace", service.meta.ns.get()}, {"name", one.name}, {"uid", one.uid}};
       json::object address{{"ip", one.ip}, {"targetRef", reference}};
       if (!one.node.empty())
         address["nodeName"] = one.node;
       (one.ready && !one.going ? ready : not_ready).push_back(std::move(address));
-      json::object end{{"addresses", json::array{json::string_view(one.ip)}},
-                       {"conditions", {{"ready", one.ready && !one.going}, {"serving", one.ready}, {"terminating", one.going}}},
-                       {"targetRef", std::move(reference)}};
+      json::object end{
+          {"addresses", json::array{json::string_view(one.ip)}},
+          {"conditions", {{"ready", one.ready && !one.going}, {"serving", one.ready}, {"terminating", one.going}}},
+          {"targetRef", std::move(reference)}};
       if (!one.node.empty())
         end["nodeName"] = one.node;
       slice.push_back(std::move(end));
@@ -211,8 +217,8 @@ class EndpointController final : public Reconciler {
   }
 
   // Without a selector: what somebody wrote into Endpoints stands in a slice, too.
-  static void mirror(const ObjectView& view, const Object* service, const Object* endpoints, const std::string& ns, const std::string& name,
-                     Instant now, Wishes& out) {
+  static void mirror(const ObjectView& view, const Object* service, const Object* endpoints, const std::string& ns,
+                     const std::string& name, Instant now, Wishes& out) {
     const bool wanted = service && endpoints && !is_deleting(*endpoints) && !label_of(*endpoints, kByController) &&
                         !(label_of(*endpoints, kSkipMirror) && *label_of(*endpoints, kSkipMirror) == "true");
     const std::string kept = wanted ? slice_name(*endpoints, kOfEndpoints) : "";
@@ -234,7 +240,8 @@ class EndpointController final : public Reconciler {
         for (const auto& [list, is_ready] : {std::pair{"addresses", true}, {"notReadyAddresses", false}})
           if (const json::array* addresses = member_array(subset, list))
             for (const json::value& address : *addresses) {
-              json::object end{{"addresses", json::array{json::string_view(text_in(address, "ip"))}}, {"conditions", {{"ready", is_ready}}}};
+              json::object end{{"addresses", json::array{json::string_view(text_in(address, "ip"))}},
+                               {"conditions", {{"ready", is_ready}}}};
               for (const auto& [from, to] : {std::pair{"hostname", "hostname"}, {"nodeName", "nodeName"}})
                 if (const std::string text = text_in(address, from); !text.empty())
                   end[to] = text;

@@ -39,7 +39,8 @@ class NamespaceController final : public Reconciler {
   }
 
  private:
-  // Nothing is put inside meanwhile: who makes an object rests on a version of the namespace that was not being deleted.
+  // Nothing is put inside meanwhile: who makes an object rests on a version of the namespace that was not being
+  // deleted.
   static void finish(const Object& ns, Wishes& out) {
     json::object body = body_of(ns);
     body["spec"].emplace_object();

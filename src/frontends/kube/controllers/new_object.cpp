@@ -29,7 +29,8 @@ void wish_changed(Wishes& out, Object changed, Seq read) { out.add(PutObject{std
 bool is_deleting(const Object& object) { return object.meta.extra && object.meta.extra->deleting; }
 
 bool has_finalizer(const Object& object, std::string_view finalizer) {
-  return object.meta.extra && std::ranges::find(object.meta.extra->finalizers, finalizer) != object.meta.extra->finalizers.end();
+  return object.meta.extra &&
+         std::ranges::find(object.meta.extra->finalizers, finalizer) != object.meta.extra->finalizers.end();
 }
 
 Object without_finalizer(Object object, std::string_view finalizer) {

@@ -1,9 +1,8 @@
 // A Node object for each node of the cluster: labels and annotations lie in it, the rest is a view of our record
 // (kinds/node_view.h). It comes and goes with the record; one that users made for themselves is theirs.
-#include "frontends/kube/kinds/node_view.h"
-
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/kinds/node_view.h"
 
 namespace lockstep::kube {
 

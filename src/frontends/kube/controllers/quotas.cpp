@@ -20,7 +20,8 @@ class QuotaController final : public Reconciler {
   void woken_by(const ObjectView& view, const Object& changed, std::vector<ObjectKey>& out) const override {
     const auto& inside = view.inside(changed.meta.ns);
     const std::string type(kQuotas);
-    for (auto at = inside.lower_bound({type, changed.meta.ns.get(), ""}); at != inside.end() && std::get<0>(*at) == type; ++at)
+    for (auto at = inside.lower_bound({type, changed.meta.ns.get(), ""});
+         at != inside.end() && std::get<0>(*at) == type; ++at)
       if (changed.type != kQuotas || std::get<2>(*at) == changed.meta.name)
         out.push_back(*at);
   }

@@ -1,5 +1,5 @@
-// Reconciler: what one controller of Kubernetes does: it looks at one object and what belongs to it, and says what is to
-// change. It keeps nothing: everything it knows is in the view, so it may stand still, run twice or begin anew.
+// Reconciler: what one controller of Kubernetes does: it looks at one object and what belongs to it, and says what is
+// to change. It keeps nothing: everything it knows is in the view, so it may stand still, run twice or begin anew.
 #pragma once
 
 #include <map>
@@ -55,7 +55,8 @@ class Reconciler {
   // The keys that are to be looked at since this object was made, changed or removed.
   virtual void woken_by(const ObjectView& view, const Object& changed, std::vector<ObjectKey>& out) const = 0;
   // Likewise since a record that is no object was.
-  virtual void woken_by_record(const ObjectView& /*view*/, const Change& /*change*/, std::vector<ObjectKey>& /*out*/) const {}
+  virtual void woken_by_record(const ObjectView& /*view*/, const Change& /*change*/,
+                               std::vector<ObjectKey>& /*out*/) const {}
   // Looked at once at the start.
   virtual std::vector<ObjectKey> first_keys() const { return {}; }
   virtual void reconcile(const ObjectView& view, const ObjectKey& key, Instant now, Wishes& out) const = 0;

@@ -1,5 +1,5 @@
-// Reconcilers: the actor that runs all controllers of Kubernetes, one key at a time. What was refused is looked at again
-// on the view as it is then, after a pause that doubles with each refusal.
+// Reconcilers: the actor that runs all controllers of Kubernetes, one key at a time. What was refused is looked at
+// again on the view as it is then, after a pause that doubles with each refusal.
 #pragma once
 
 #include <map>

@@ -33,7 +33,9 @@ struct Rig {
     const bool goes = is_deleting(object) && object.meta.extra->finalizers.empty();
     tell({seq, std::make_shared<const Object>(std::move(object)), goes});
   }
-  void put(std::string_view type, std::string_view text) { put(object_of(type, json::parse(json::string_view(text.data(), text.size())).as_object())); }
+  void put(std::string_view type, std::string_view text) {
+    put(object_of(type, json::parse(json::string_view(text.data(), text.size())).as_object()));
+  }
   void remove(std::string_view type, const std::string& ns, const std::string& name) {
     Object object = *tables.objects.at({std::string(type), ns, name});
     auto extra = std::make_shared<MetaExtra>(object.meta.extra ? *object.meta.extra : MetaExtra{});
@@ -76,13 +78,16 @@ struct Rig {
     EXPECT_EQ(actor.next_timer(), kNever);
     return commands;
   }
-  bool has(const char* type, const char* ns, const char* name) const { return tables.objects.contains({type, ns, name}); }
+  bool has(const char* type, const char* ns, const char* name) const {
+    return tables.objects.contains({type, ns, name});
+  }
   json::object body(const char* type, const char* ns, const char* name) const {
     return json::parse(tables.objects.at({type, ns, name})->body).as_object();
   }
 };
 
-constexpr const char* kNamespace = R"({"metadata":{"name":"n","finalizers":["kubernetes"]},"spec":{"finalizers":["kubernetes"]}})";
+constexpr const char* kNamespace =
+    R"({"metadata":{"name":"n","finalizers":["kubernetes"]},"spec":{"finalizers":["kubernetes"]}})";
 
 TEST(Reconcilers, ANewClusterGetsWhatEveryOneHas) {
   Rig rig(all_controllers("CA"));
@@ -114,7 +119,8 @@ TEST(Reconcilers, WhatIsDeletedComesBack) {
 TEST(Reconcilers, ANamespaceGoesWhenEverythingInsideHasGone) {
   Rig rig({namespace_controller()});
   rig.put("namespaces", kNamespace);
-  for (int i = 0; i < 500; ++i) rig.put("configmaps", R"({"metadata":{"name":"c)" + std::to_string(i) + R"(","namespace":"n"}})");
+  for (int i = 0; i < 500; ++i)
+    rig.put("configmaps", R"({"metadata":{"name":"c)" + std::to_string(i) + R"(","namespace":"n"}})");
   rig.put("pods", R"({"metadata":{"name":"held","namespace":"n","finalizers":["example.com/x"]}})");
   rig.run();
   EXPECT_EQ(rig.tables.objects.size(), 502u) << "nothing goes by itself";
@@ -140,11 +146,17 @@ TEST(Reconcilers, RefusalsAreTriedAgainAfterAPause) {
 
 TEST(Reconcilers, QuotasAreCountedAnew) {
   Rig rig({quota_controller()});
-  rig.put("resourcequotas", R"({"metadata":{"name":"q","namespace":"n"},"spec":{"hard":{"configmaps":"2","count/secrets":"5","requests.cpu":"4"}}})");
+  rig.put(
+      "resourcequotas",
+      R"({"metadata":{"name":"q","namespace":"n"},"spec":{"hard":{"configmaps":"2","count/secrets":"5","requests.cpu":"4"}}})");
   rig.put("configmaps", R"({"metadata":{"name":"c","namespace":"n"}})");
   rig.put("configmaps", R"({"metadata":{"name":"elsewhere","namespace":"m"}})");
-  rig.put("pods", R"({"metadata":{"name":"p","namespace":"n"},"spec":{"containers":[{"resources":{"requests":{"cpu":"500m"}}},{"resources":{"requests":{"cpu":1}}}]}})");
-  rig.put("pods", R"({"metadata":{"name":"done","namespace":"n"},"spec":{"containers":[{"resources":{"requests":{"cpu":"3"}}}]},"status":{"phase":"Succeeded"}})");
+  rig.put(
+      "pods",
+      R"({"metadata":{"name":"p","namespace":"n"},"spec":{"containers":[{"resources":{"requests":{"cpu":"500m"}}},{"resources":{"requests":{"cpu":1}}}]}})");
+  rig.put(
+      "pods",
+      R"({"metadata":{"name":"done","namespace":"n"},"spec":{"containers":[{"resources":{"requests":{"cpu":"3"}}}]},"status":{"phase":"Succeeded"}})");
   rig.run();
   EXPECT_EQ(rig.body("resourcequotas", "n", "q")["status"],
             (json::object{{"hard", {{"configmaps", "2"}, {"count/secrets", "5"}, {"requests.cpu", "4"}}},
@@ -157,11 +169,17 @@ TEST(Reconcilers, QuotasAreCountedAnew) {
 TEST(Reconcilers, ServicesLeadToTheirPods) {
   Rig rig({endpoint_controller()});
   rig.put("namespaces", kNamespace);
-  rig.put("services", R"({"metadata":{"name":"web","namespace":"n"},"spec":{"clusterIP":"10.96.0.9","selector":{"app":"web"},"ports":[{"port":80,"targetPort":8080,"name":"http"}]}})");
+  rig.put(
+      "services",
+      R"({"metadata":{"name":"web","namespace":"n"},"spec":{"clusterIP":"10.96.0.9","selector":{"app":"web"},"ports":[{"port":80,"targetPort":8080,"name":"http"}]}})");
   rig.run();
   EXPECT_FALSE(rig.body("endpoints", "n", "web").contains("subsets"));
-  rig.put("pods", R"({"metadata":{"name":"p","namespace":"n","labels":{"app":"web"}},"spec":{"nodeName":"n1"},"status":{"phase":"Running","podIP":"10.1.0.2","conditions":[{"type":"Ready","status":"True"}]}})");
-  rig.put("pods", R"({"metadata":{"name":"other","namespace":"n","labels":{"app":"db"}},"status":{"phase":"Running","podIP":"10.1.0.3"}})");
+  rig.put(
+      "pods",
+      R"({"metadata":{"name":"p","namespace":"n","labels":{"app":"web"}},"spec":{"nodeName":"n1"},"status":{"phase":"Running","podIP":"10.1.0.2","conditions":[{"type":"Ready","status":"True"}]}})");
+  rig.put(
+      "pods",
+      R"({"metadata":{"name":"other","namespace":"n","labels":{"app":"db"}},"status":{"phase":"Running","podIP":"10.1.0.3"}})");
   rig.run();
   const json::value subsets = rig.body("endpoints", "n", "web")["subsets"];
   EXPECT_EQ(subsets.at(0).at("addresses").as_array().size(), 1u);
@@ -176,7 +194,9 @@ TEST(Reconcilers, EndpointsByHandAreMirrored) {
   Rig rig({endpoint_controller()});
   rig.put("namespaces", kNamespace);
   rig.put("services", R"({"metadata":{"name":"db","namespace":"n"},"spec":{"ports":[{"port":5432}]}})");
-  rig.put("endpoints", R"({"metadata":{"name":"db","namespace":"n"},"subsets":[{"addresses":[{"ip":"192.0.2.1"}],"ports":[{"port":5432}]}]})");
+  rig.put(
+      "endpoints",
+      R"({"metadata":{"name":"db","namespace":"n"},"subsets":[{"addresses":[{"ip":"192.0.2.1"}],"ports":[{"port":5432}]}]})");
   rig.run();
   std::size_t slices = 0;
   for (const auto& [key, object] : rig.tables.objects) slices += std::get<0>(key) == "endpointslices.discovery.k8s.io";
@@ -189,10 +209,16 @@ TEST(Reconcilers, EndpointsByHandAreMirrored) {
 TEST(Reconcilers, ADefinitionIsEstablishedAndItsObjectsGoWithIt) {
   Rig rig({definition_controller()});
   const char* type = "customresourcedefinitions.apiextensions.k8s.io";
-  rig.put(type, R"({"metadata":{"name":"foos.example.com"},"spec":{"group":"example.com","names":{"plural":"foos","kind":"Foo","listKind":"FooList","singular":"foo"},"versions":[{"name":"v1","served":true,"storage":true}]}})");
-  rig.put(type, R"({"metadata":{"name":"bars.example.com"},"spec":{"group":"example.com","names":{"plural":"bars","kind":"Foo","listKind":"FooList"},"versions":[]}})");
+  rig.put(
+      type,
+      R"({"metadata":{"name":"foos.example.com"},"spec":{"group":"example.com","names":{"plural":"foos","kind":"Foo","listKind":"FooList","singular":"foo"},"versions":[{"name":"v1","served":true,"storage":true}]}})");
+  rig.put(
+      type,
+      R"({"metadata":{"name":"bars.example.com"},"spec":{"group":"example.com","names":{"plural":"bars","kind":"Foo","listKind":"FooList"},"versions":[]}})");
   rig.run();
-  const auto status = [&](const char* name, int which) { return rig.body(type, "", name)["status"].at("conditions").at(which).at("status"); };
+  const auto status = [&](const char* name, int which) {
+    return rig.body(type, "", name)["status"].at("conditions").at(which).at("status");
+  };
   EXPECT_EQ(status("foos.example.com", 1), "True");
   EXPECT_EQ(status("bars.example.com", 0), "False") << "its kind is taken";
   EXPECT_EQ(rig.body(type, "", "foos.example.com")["status"].at("storedVersions"), (json::array{"v1"}));

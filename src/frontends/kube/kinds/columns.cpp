@@ -77,7 +77,9 @@ CellOf number_at(std::string path) {
 CellOf size_at(std::string path) {
   return [path = std::move(path)](const Looked& of) -> json::value {
     const json::value* value = at(of, path);
-    return value && value->is_object() ? value->get_object().size() : value && value->is_array() ? value->get_array().size() : 0;
+    return value && value->is_object()  ? value->get_object().size()
+           : value && value->is_array() ? value->get_array().size()
+                                        : 0;
   };
 }
 CellOf age_at(std::string path) {
@@ -111,7 +113,8 @@ CellOf selector_at(std::string path) {
     const json::value* value = at(of, path);
     if (!value)
       return "<none>";
-    const bool plain = value->is_object() && !value->get_object().contains("matchLabels") && !value->get_object().contains("matchExpressions");
+    const bool plain = value->is_object() && !value->get_object().contains("matchLabels") &&
+                       !value->get_object().contains("matchExpressions");
     if (plain)
       return said(or_none(select_labels(value->get_object()).text()));
     const auto read = read_label_selector(*value);
@@ -256,12 +259,17 @@ Column column(const char* name, const char* type = "string", int priority = 0) {
 Shown name_column() {
   return {column("Name"), [](const Looked& of) -> json::value { return said(text(of, "metadata.name")); }};
 }
-Shown words(const char* name, std::string path, int priority = 0) { return {column(name, "string", priority), words_at(std::move(path))}; }
+Shown words(const char* name, std::string path, int priority = 0) {
+  return {column(name, "string", priority), words_at(std::move(path))};
+}
 Shown count(const char* name, std::string path) { return {column(name, "integer"), number_at(std::move(path))}; }
 Shown made(const char* name, std::function<std::string(const Looked&)> of, int priority = 0) {
-  return {column(name, "string", priority), [of = std::move(of)](const Looked& looked) -> json::value { return said(of(looked)); }};
+  return {column(name, "string", priority),
+          [of = std::move(of)](const Looked& looked) -> json::value { return said(of(looked)); }};
 }
-Shown shown(const char* name, CellOf cell, int priority = 0) { return {column(name, "string", priority), std::move(cell)}; }
+Shown shown(const char* name, CellOf cell, int priority = 0) {
+  return {column(name, "string", priority), std::move(cell)};
+}
 Shown age() { return {column("Age"), age_at("metadata.creationTimestamp")}; }
 
 using Rows = std::vector<Shown>;
@@ -282,24 +290,32 @@ std::map<std::string, Rows, std::less<>> make_rows() {
     return rows;
   };
   put("pods",
-      {shown("Ready", pod_ready), made("Status", pod_reason), {column("Restarts"), [](const Looked& of) -> json::value { return said(std::to_string(pod_restarts(of))); }}},
+      {shown("Ready", pod_ready),
+       made("Status", pod_reason),
+       {column("Restarts"), [](const Looked& of) -> json::value { return said(std::to_string(pod_restarts(of))); }}},
       true,
-      {words("IP", "status.podIP", 1), words("Node", "spec.nodeName", 1), words("Nominated Node", "status.nominatedNodeName", 1),
-       shown("Readiness Gates", [](const Looked&) -> json::value { return "<none>"; }, 1)});
+      {words("IP", "status.podIP", 1), words("Node", "spec.nodeName", 1),
+       words("Nominated Node", "status.nominatedNodeName", 1),
+       shown(
+           "Readiness Gates", [](const Looked&) -> json::value { return "<none>"; }, 1)});
   put("nodes", {made("Status", node_status), made("Roles", node_roles)}, true,
       {words("Version", "status.nodeInfo.kubeletVersion"),
-       made("Internal-IP", [](const Looked& of) { return node_address(of, "InternalIP"); }, 1),
-       made("External-IP", [](const Looked& of) { return node_address(of, "ExternalIP"); }, 1), words("OS-Image", "status.nodeInfo.osImage", 1),
-       words("Kernel-Version", "status.nodeInfo.kernelVersion", 1), words("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", 1)});
+       made(
+           "Internal-IP", [](const Looked& of) { return node_address(of, "InternalIP"); }, 1),
+       made(
+           "External-IP", [](const Looked& of) { return node_address(of, "ExternalIP"); }, 1),
+       words("OS-Image", "status.nodeInfo.osImage", 1), words("Kernel-Version", "status.nodeInfo.kernelVersion", 1),
+       words("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", 1)});
   put("namespaces", {words("Status", "status.phase")});
   put("configmaps", {{column("Data"), [](const Looked& of) -> json::value {
-                        return size_at("data")(of).to_number<std::int64_t>() + size_at("binaryData")(of).to_number<std::int64_t>();
+                        return size_at("data")(of).to_number<std::int64_t>() +
+                               size_at("binaryData")(of).to_number<std::int64_t>();
                       }}});
   put("secrets", {words("Type", "type"), {column("Data", "string"), size_at("data")}});
   put("serviceaccounts", {{column("Secrets", "string"), size_at("secrets")}});
   put("services",
-      {words("Type", "spec.type"), words("Cluster-IP", "spec.clusterIP"), shown("External-IP", list_at("status.loadBalancer.ingress", "ip")),
-       made("Port(s)", service_ports)},
+      {words("Type", "spec.type"), words("Cluster-IP", "spec.clusterIP"),
+       shown("External-IP", list_at("status.loadBalancer.ingress", "ip")), made("Port(s)", service_ports)},
       true, {shown("Selector", selector_at("spec.selector"), 1)});
   put("endpoints", {made("Endpoints", endpoint_words)});
   put("endpointslices.discovery.k8s.io", {words("AddressType", "addressType"), shown("Ports", list_at("ports", "port")),
@@ -307,7 +323,8 @@ std::map<std::string, Rows, std::less<>> make_rows() {
                                             std::string all;
                                             if (const json::value* ends = at(of, "endpoints"); ends && ends->is_array())
                                               for (const json::value& one : ends->get_array())
-                                                if (const std::string some = joined(member_array(one, "addresses"), ""); !some.empty())
+                                                if (const std::string some = joined(member_array(one, "addresses"), "");
+                                                    !some.empty())
                                                   all += (all.empty() ? "" : ",") + some;
                                             return all.empty() ? std::string("<unset>") : all;
                                           })});
@@ -315,44 +332,60 @@ std::map<std::string, Rows, std::less<>> make_rows() {
       {shown("Ready", ratio("status.readyReplicas", "spec.replicas")), count("Up-to-date", "status.updatedReplicas"),
        count("Available", "status.availableReplicas")},
       true, with_selector(parts));
-  put("replicasets.apps", {count("Desired", "spec.replicas"), count("Current", "status.replicas"), count("Ready", "status.readyReplicas")}, true,
-      with_selector(parts));
-  put("replicationcontrollers", {count("Desired", "spec.replicas"), count("Current", "status.replicas"), count("Ready", "status.readyReplicas")},
+  put("replicasets.apps",
+      {count("Desired", "spec.replicas"), count("Current", "status.replicas"), count("Ready", "status.readyReplicas")},
+      true, with_selector(parts));
+  put("replicationcontrollers",
+      {count("Desired", "spec.replicas"), count("Current", "status.replicas"), count("Ready", "status.readyReplicas")},
       true, with_selector(parts));
   put("statefulsets.apps", {shown("Ready", ratio("status.readyReplicas", "spec.replicas"))}, true, parts);
   put("daemonsets.apps",
-      {count("Desired", "status.desiredNumberScheduled"), count("Current", "status.currentNumberScheduled"), count("Ready", "status.numberReady"),
-       count("Up-to-date", "status.updatedNumberScheduled"), count("Available", "status.numberAvailable"),
+      {count("Desired", "status.desiredNumberScheduled"), count("Current", "status.currentNumberScheduled"),
+       count("Ready", "status.numberReady"), count("Up-to-date", "status.updatedNumberScheduled"),
+       count("Available", "status.numberAvailable"),
        shown("Node Selector", selector_at("spec.template.spec.nodeSelector"))},
       true, with_selector(parts));
-  put("jobs.batch", {made("Status", job_status), shown("Completions", ratio("status.succeeded", "spec.completions")), made("Duration", job_duration)},
+  put("jobs.batch",
+      {made("Status", job_status), shown("Completions", ratio("status.succeeded", "spec.completions")),
+       made("Duration", job_duration)},
       true, with_selector(parts));
   const std::string of_cron = "spec.jobTemplate.spec.template.spec";
   put("cronjobs.batch",
-      {words("Schedule", "spec.schedule"), words("Timezone", "spec.timeZone"), {column("Suspend", "boolean"), [](const Looked& of) -> json::value { return text(of, "spec.suspend") == "true" ? "True" : "False"; }},
-       {column("Active", "integer"), size_at("status.active")}, shown("Last Schedule", [](const Looked& of) -> json::value {
-         const json::value* last = at(of, "status.lastScheduleTime");
-         return said(last ? since_text(last, of.now) : std::string("<none>"));
-       })},
+      {words("Schedule", "spec.schedule"),
+       words("Timezone", "spec.timeZone"),
+       {column("Suspend", "boolean"),
+        [](const Looked& of) -> json::value { return text(of, "spec.suspend") == "true" ? "True" : "False"; }},
+       {column("Active", "integer"), size_at("status.active")},
+       shown("Last Schedule",
+             [](const Looked& of) -> json::value {
+               const json::value* last = at(of, "status.lastScheduleTime");
+               return said(last ? since_text(last, of.now) : std::string("<none>"));
+             })},
       true, {shown("Containers", containers_at(of_cron), 1), shown("Images", images_at(of_cron), 1)});
   put("persistentvolumeclaims",
-      {words("Status", "status.phase"), words("Volume", "spec.volumeName"), words("Capacity", "status.capacity.storage"),
-       shown("Access Modes", list_at("status.accessModes")), words("StorageClass", "spec.storageClassName")},
+      {words("Status", "status.phase"), words("Volume", "spec.volumeName"),
+       words("Capacity", "status.capacity.storage"), shown("Access Modes", list_at("status.accessModes")),
+       words("StorageClass", "spec.storageClassName")},
       true);
   put("persistentvolumes",
       {words("Capacity", "spec.capacity.storage"), shown("Access Modes", list_at("spec.accessModes")),
-       words("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"), words("Status", "status.phase"), words("Claim", "spec.claimRef.name"),
-       words("StorageClass", "spec.storageClassName")});
+       words("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"), words("Status", "status.phase"),
+       words("Claim", "spec.claimRef.name"), words("StorageClass", "spec.storageClassName")});
   put("storageclasses.storage.k8s.io",
-      {words("Provisioner", "provisioner"), words("ReclaimPolicy", "reclaimPolicy"), words("VolumeBindingMode", "volumeBindingMode"),
-       words("AllowVolumeExpansion", "allowVolumeExpansion")});
+      {words("Provisioner", "provisioner"), words("ReclaimPolicy", "reclaimPolicy"),
+       words("VolumeBindingMode", "volumeBindingMode"), words("AllowVolumeExpansion", "allowVolumeExpansion")});
   put("events",
       {shown("Last Seen", age_at("lastTimestamp")), words("Type", "type"), words("Reason", "reason"),
-       made("Object", [](const Looked& of) { return lower(text(of, "involvedObject.kind")) + "/" + text(of, "involvedObject.name"); }), words("Message", "message")},
+       made("Object",
+            [](const Looked& of) {
+              return lower(text(of, "involvedObject.kind")) + "/" + text(of, "involvedObject.name");
+            }),
+       words("Message", "message")},
       false);
   put("roles.rbac.authorization.k8s.io", {words("Created At", "metadata.creationTimestamp")}, false);
   put("clusterroles.rbac.authorization.k8s.io", {words("Created At", "metadata.creationTimestamp")}, false);
-  const Rows role{made("Role", [](const Looked& of) { return text(of, "roleRef.kind") + "/" + text(of, "roleRef.name"); })};
+  const Rows role{
+      made("Role", [](const Looked& of) { return text(of, "roleRef.kind") + "/" + text(of, "roleRef.name"); })};
   put("rolebindings.rbac.authorization.k8s.io", role);
   put("clusterrolebindings.rbac.authorization.k8s.io", role);
   put("resourcequotas", {made("Request", [](const Looked& of) {
@@ -361,29 +394,40 @@ std::map<std::string, Rows, std::less<>> make_rows() {
           for (const auto& [name, bound] : hard->get_object()) {
             const json::value* used = at(of, "status.used");
             const json::value* has = used ? member(*used, name) : nullptr;
-            all += format("{}{}: {}/{}", all.empty() ? "" : ", ", std::string_view(name), has ? text_of(*has) : std::string_view("0"), text_of(bound));
+            all += format("{}{}: {}/{}", all.empty() ? "" : ", ", std::string_view(name),
+                          has ? text_of(*has) : std::string_view("0"), text_of(bound));
           }
         return all;
       })});
   put("priorityclasses.scheduling.k8s.io",
-      {count("Value", "value"), {column("Global-Default", "boolean"), [](const Looked& of) -> json::value { return text(of, "globalDefault") == "true"; }}}, true,
-      {words("PreemptionPolicy", "preemptionPolicy")});
+      {count("Value", "value"),
+       {column("Global-Default", "boolean"),
+        [](const Looked& of) -> json::value { return text(of, "globalDefault") == "true"; }}},
+      true, {words("PreemptionPolicy", "preemptionPolicy")});
   put("horizontalpodautoscalers.autoscaling",
-      {made("Reference", [](const Looked& of) { return text(of, "spec.scaleTargetRef.kind") + "/" + text(of, "spec.scaleTargetRef.name"); }),
-       count("MinPods", "spec.minReplicas"), count("MaxPods", "spec.maxReplicas"), count("Replicas", "status.currentReplicas")});
+      {made("Reference",
+            [](const Looked& of) {
+              return text(of, "spec.scaleTargetRef.kind") + "/" + text(of, "spec.scaleTargetRef.name");
+            }),
+       count("MinPods", "spec.minReplicas"), count("MaxPods", "spec.maxReplicas"),
+       count("Replicas", "status.currentReplicas")});
   put("poddisruptionbudgets.policy",
-      {words("Min Available", "spec.minAvailable"), words("Max Unavailable", "spec.maxUnavailable"), count("Allowed Disruptions", "status.disruptionsAllowed")});
+      {words("Min Available", "spec.minAvailable"), words("Max Unavailable", "spec.maxUnavailable"),
+       count("Allowed Disruptions", "status.disruptionsAllowed")});
   put("leases.coordination.k8s.io", {words("Holder", "spec.holderIdentity")});
   put("ingresses.networking.k8s.io",
-      {words("Class", "spec.ingressClassName"), shown("Hosts", list_at("spec.rules", "host")), shown("Address", list_at("status.loadBalancer.ingress", "ip"))});
+      {words("Class", "spec.ingressClassName"), shown("Hosts", list_at("spec.rules", "host")),
+       shown("Address", list_at("status.loadBalancer.ingress", "ip"))});
   put("customresourcedefinitions.apiextensions.k8s.io", {words("Created At", "metadata.creationTimestamp")}, false);
-  put("controllerrevisions.apps", {made("Controller", [](const Looked& of) {
-        const json::value* owners = at(of, "metadata.ownerReferences");
-        if (!owners || !owners->is_array() || owners->get_array().empty())
-          return std::string("<none>");
-        const json::value& owner = owners->get_array().front();
-        return lower(word_in(owner, "kind")) + "/" + word_in(owner, "name");
-      }), count("Revision", "revision")});
+  put("controllerrevisions.apps", {made("Controller",
+                                        [](const Looked& of) {
+                                          const json::value* owners = at(of, "metadata.ownerReferences");
+                                          if (!owners || !owners->is_array() || owners->get_array().empty())
+                                            return std::string("<none>");
+                                          const json::value& owner = owners->get_array().front();
+                                          return lower(word_in(owner, "kind")) + "/" + word_in(owner, "name");
+                                        }),
+                                   count("Revision", "revision")});
   put("", {});
   return out;
 }

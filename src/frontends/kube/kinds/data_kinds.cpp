@@ -17,12 +17,17 @@ constexpr std::size_t kKeyMax = 253;
 // Keys become the names of files.
 std::vector<std::string> data_key_faults(std::string_view key) {
   std::vector<std::string> out;
-  const auto good = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.'; };
+  const auto good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+           c == '.';
+  };
   if (key.size() > kKeyMax)
     out.push_back(format("must be no more than {} characters", kKeyMax));
   if (key.empty() || !std::ranges::all_of(key, good))
-    out.emplace_back("a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
-                     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')");
+    out.emplace_back(
+        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME', "
+        " or "
+        "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')");
   if (key == "." || key == ".." || key.starts_with(".."))
     out.push_back(format("must not {} '{}'", key.size() > 2 ? "start with" : "be", key.size() > 2 ? ".." : key));
   return out;

@@ -27,7 +27,9 @@ class DefinitionRules final : public KindRules {
  public:
   void prepare_create(json::object& tree) const override {
     fill(tree);
-    tree["status"] = {{"conditions", json::array()}, {"acceptedNames", {{"plural", ""}, {"kind", ""}}}, {"storedVersions", json::array()}};
+    tree["status"] = {{"conditions", json::array()},
+                      {"acceptedNames", {{"plural", ""}, {"kind", ""}}},
+                      {"storedVersions", json::array()}};
     for (const json::value& version : versions_of(tree))
       if (const json::value* storage = member(version, "storage"); storage && storage->is_bool() && storage->get_bool())
         tree["status"].as_object()["storedVersions"].as_array().emplace_back(text_in(version, "name"));
@@ -39,8 +41,9 @@ class DefinitionRules final : public KindRules {
     out.insert(out.end(), read.errors.begin(), read.errors.end());
     if (read.definition)
       for (std::size_t i = 0; i < read.definition->versions.size(); ++i) {
-        const FieldErrors faults =
-            cel::compile_rules(*read.definition->versions[i].schema, format("spec.versions[{}].schema.openAPIV3Schema", i)).errors;
+        const FieldErrors faults = cel::compile_rules(*read.definition->versions[i].schema,
+                                                      format("spec.versions[{}].schema.openAPIV3Schema", i))
+                                       .errors;
         out.insert(out.end(), faults.begin(), faults.end());
       }
     const json::value* found = tree.if_contains("spec");
@@ -51,7 +54,8 @@ class DefinitionRules final : public KindRules {
       return;
     for (const char* fixed : {"group", "scope"})
       if (old && text_in(old->at("spec"), fixed) != text_in(spec, fixed))
-        out.push_back(field_invalid(format("spec.{}", fixed), json::value(json::string_view(text_in(spec, fixed))), "field is immutable"));
+        out.push_back(field_invalid(format("spec.{}", fixed), json::value(json::string_view(text_in(spec, fixed))),
+                                    "field is immutable"));
   }
 
  private:

@@ -16,7 +16,8 @@ constexpr const char* kNameLabel = "kubernetes.io/metadata.name";
 bool names_finalizer(const json::value& tree) {
   const json::value* spec = tree.get_object().if_contains("spec");
   const json::array* finalizers = spec ? member_array(*spec, "finalizers") : nullptr;
-  return finalizers && std::ranges::any_of(*finalizers, [](const json::value& one) { return text_of(one) == kFinalizer; });
+  return finalizers &&
+         std::ranges::any_of(*finalizers, [](const json::value& one) { return text_of(one) == kFinalizer; });
 }
 
 json::object& object_at(json::object& tree, std::string_view name) {

@@ -41,7 +41,9 @@ json::object condition(const char* type, bool is, const Node& node, Duration wal
   const bool heard = node.link == NodeLink::kUp;
   const std::string since = time_of(heard ? node.boot_at : node.seen_at, wall_offset);
   return {{"type", type},
-          {"status", !heard ? "Unknown" : is ? "True" : "False"},
+          {"status", !heard ? "Unknown"
+                     : is   ? "True"
+                            : "False"},
           {"lastHeartbeatTime", since},
           {"lastTransitionTime", since},
           {"reason", reason},
@@ -52,11 +54,14 @@ json::array conditions_of(const Node& node, Duration wall_offset) {
   if (node.link != NodeLink::kUp)
     return {condition("Ready", false, node, wall_offset, "NodeStatusUnknown", "Its agent is not heard.")};
   const bool fit = !node.unfit;
-  return {condition("MemoryPressure", false, node, wall_offset, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-          condition("DiskPressure", false, node, wall_offset, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-          condition("PIDPressure", false, node, wall_offset, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-          condition("Ready", fit, node, wall_offset, fit ? "KubeletReady" : "NodeUnfit",
-                    fit ? std::string_view("its agent is connected") : std::string_view(node.word))};
+  return {
+      condition("MemoryPressure", false, node, wall_offset, "KubeletHasSufficientMemory",
+                "kubelet has sufficient memory available"),
+      condition("DiskPressure", false, node, wall_offset, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+      condition("PIDPressure", false, node, wall_offset, "KubeletHasSufficientPID",
+                "kubelet has sufficient PID available"),
+      condition("Ready", fit, node, wall_offset, fit ? "KubeletReady" : "NodeUnfit",
+                fit ? std::string_view("its agent is connected") : std::string_view(node.word))};
 }
 
 // Taints that follow from the record stand beside those that users set.

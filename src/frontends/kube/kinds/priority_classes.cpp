@@ -23,7 +23,8 @@ class PriorityClassRules final : public KindRules {
     if (!system && value && is_number(*value) && number_of(*value) > kHighest)
       out.push_back(field_forbidden("value", "maximum allowed value of a user defined priority is 1000000000"));
     if (!old && system && text_of(*name) != "system-cluster-critical" && text_of(*name) != "system-node-critical")
-      out.push_back(field_forbidden("metadata.name", "priority class names with 'system-' prefix are reserved for system use only"));
+      out.push_back(field_forbidden("metadata.name",
+                                    "priority class names with 'system-' prefix are reserved for system use only"));
   }
 };
 

@@ -125,7 +125,8 @@ bool matches_expression(const json::value& expression, const json::object& pod) 
   const json::value* name = member(spec_of(pod), "priorityClassName");
   const std::string_view has = name ? text_of(*name) : "";
   const json::array* values = member_array(expression, "values");
-  const bool among = values && std::ranges::any_of(*values, [&](const json::value& one) { return text_of(one) == has; });
+  const bool among =
+      values && std::ranges::any_of(*values, [&](const json::value& one) { return text_of(one) == has; });
   return word == "In" ? among : word == "NotIn" ? !among : word == "DoesNotExist" ? has.empty() : !has.empty();
 }
 
@@ -196,8 +197,10 @@ bool quota_takes(const json::object& quota, std::string_view type, const json::o
     return true;
   if (type != kPods)
     return false;
-  return (!scopes || std::ranges::all_of(*scopes, [&](const json::value& one) { return in_scope(text_of(one), tree); })) &&
-         (!expressions || std::ranges::all_of(*expressions, [&](const json::value& one) { return matches_expression(one, tree); }));
+  return (!scopes ||
+          std::ranges::all_of(*scopes, [&](const json::value& one) { return in_scope(text_of(one), tree); })) &&
+         (!expressions ||
+          std::ranges::all_of(*expressions, [&](const json::value& one) { return matches_expression(one, tree); }));
 }
 
 }  // namespace lockstep::kube

@@ -1,4 +1,5 @@
-// How many replicas a workload is to have, seen as autoscaling/v1 Scale: what kubectl scale and autoscalers read and write.
+// How many replicas a workload is to have, seen as autoscaling/v1 Scale: what kubectl scale and autoscalers read and
+// write.
 #pragma once
 
 #include <boost/json/object.hpp>

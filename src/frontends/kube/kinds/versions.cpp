@@ -83,7 +83,8 @@ void put_rest(json::object& tree, json::object& part, const char* list, const ch
 void take_rest(json::object& tree, json::object& part, const char* list, const char* annotation) {
   json::object& metadata = object_at(tree, "metadata");
   json::value* annotations = metadata.if_contains("annotations");
-  json::value* text = annotations && annotations->is_object() ? annotations->get_object().if_contains(annotation) : nullptr;
+  json::value* text =
+      annotations && annotations->is_object() ? annotations->get_object().if_contains(annotation) : nullptr;
   if (!text)
     return;
   boost::system::error_code failed;

@@ -1,4 +1,5 @@
-// Kinds that are served in several shapes: how an object looks in the version that a client speaks, and as it is stored.
+// Kinds that are served in several shapes: how an object looks in the version that a client speaks, and as it is
+// stored.
 //   events        stored as core/v1, served as events.k8s.io/v1, too
 //   autoscalers   stored as autoscaling/v2, served as v1, too
 #pragma once

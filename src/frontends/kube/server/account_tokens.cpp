@@ -46,7 +46,8 @@ bool still_there(const Tables& tables, const json::value& claims, const std::str
 
 }  // namespace
 
-std::optional<TokenHolder> holder_of(const TokenPowers& powers, const Tables& tables, std::string_view token, std::int64_t now_s) {
+std::optional<TokenHolder> holder_of(const TokenPowers& powers, const Tables& tables, std::string_view token,
+                                     std::int64_t now_s) {
   const auto text = powers.verify(token);
   if (!text)
     return std::nullopt;
@@ -90,7 +91,8 @@ void create_token(const Asked& request, const TokenPowers& powers, const std::st
         *request, Status::invalid({"authentication.k8s.io", "TokenRequest"}, request->target.name,
                                   {{"FieldValueInvalid",
                                     format("Invalid value: {}: {}", life,
-                                           life < kLifeLeast ? "may not specify a duration less than 10 minutes" : "may not specify a duration larger than 2^32 seconds"),
+                                           life < kLifeLeast ? "may not specify a duration less than 10 minutes"
+                                                             : "may not specify a duration larger than 2^32 seconds"),
                                     "spec.expirationSeconds"}}));
   json::array audiences;
   if (const json::array* asked = spec ? member_array(*spec, "audiences") : nullptr)
@@ -103,26 +105,28 @@ void create_token(const Asked& request, const TokenPowers& powers, const std::st
     const std::string kind = text_in(*bound, "kind"), name = text_in(*bound, "name"), uid = text_in(*bound, "uid");
     const std::string word = lower(kind), type = word + "s";
     if (kind != "Pod" && kind != "Secret" && kind != "Node")
-      return answer_status(*request, Status::bad_request(format("cannot bind token for serviceaccount to object of type {}", kind)));
+      return answer_status(
+          *request, Status::bad_request(format("cannot bind token for serviceaccount to object of type {}", kind)));
     const auto object = find(reading->tables, type, kind == "Node" ? "" : account->meta.ns.get(), name);
     if (!object)
       return answer_status(*request, Status::not_found({"", type}, name));
     if (!uid.empty() && uid != uid_text(object->meta.uid))
-      return answer_status(*request, Status::conflict({"", type}, name,
-                                                      format("the UID in the bound object reference ({}) does not match the UID in record. The "
-                                                             "object might have been deleted and then recreated",
-                                                             uid)));
+      return answer_status(
+          *request,
+          Status::conflict({"", type}, name,
+                           format("the UID in the bound object reference ({}) does not match the UID in record. The "
+                                  "object might have been deleted and then recreated",
+                                  uid)));
     ours[word] = {{"name", name}, {"uid", uid_text(object->meta.uid)}};
   }
-  json::object claims{{"aud", audiences},
-                      {"exp", now + life},
-                      {"iat", now},
-                      {"iss", kIssuer},
-                      {"jti", token_id},
-                      {"kubernetes.io", std::move(ours)},
-                      {"nbf", now},
-                      {"sub", format("{}{}:{}", kAccountUser, account->meta.ns.get(), account->meta.name)}};
-  json::object out{{"kind", "TokenRequest"}, {"apiVersion", "authentication.k8s.io/v1"}, {"metadata", {{"name", account->meta.name}, {"namespace", account->meta.ns.get()}}}};
+  json::object claims{
+      {"aud", audiences}, {"exp", now + life},
+      {"iat", now},       {"iss", kIssuer},
+      {"jti", token_id},  {"kubernetes.io", std::move(ours)},
+      {"nbf", now},       {"sub", format("{}{}:{}", kAccountUser, account->meta.ns.get(), account->meta.name)}};
+  json::object out{{"kind", "TokenRequest"},
+                   {"apiVersion", "authentication.k8s.io/v1"},
+                   {"metadata", {{"name", account->meta.name}, {"namespace", account->meta.ns.get()}}}};
   json::object shown = spec && spec->is_object() ? spec->get_object() : json::object();
   shown["audiences"] = audiences;
   shown["expirationSeconds"] = life;

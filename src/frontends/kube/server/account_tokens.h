@@ -28,7 +28,8 @@ struct TokenHolder {
 
 // Nothing: the token is not ours, has ended, or its account or what it is bound to is not there any more.
 // now_s: of the wall clock.
-std::optional<TokenHolder> holder_of(const TokenPowers& powers, const Tables& tables, std::string_view token, std::int64_t now_s);
+std::optional<TokenHolder> holder_of(const TokenPowers& powers, const Tables& tables, std::string_view token,
+                                     std::int64_t now_s);
 
 // POST …/serviceaccounts/NAME/token.
 void create_token(const Asked& request, const TokenPowers& powers, const std::string& token_id);

@@ -41,7 +41,8 @@ Answered<KubeUser> impersonated(const HttpRequest& http, KubeUser user, const Ro
       return Status::internal("requested impersonation without impersonating a user");
     return user;
   }
-  const auto check = [&](const std::string& resource, const std::string& what, const std::string& ns) -> std::optional<Status> {
+  const auto check = [&](const std::string& resource, const std::string& what,
+                         const std::string& ns) -> std::optional<Status> {
     const Attempt attempt{"impersonate", "", "v1", resource, "", ns, what, ""};
     return roles.allows(user, attempt) ? std::nullopt : std::optional(refused(user, attempt));
   };
@@ -93,10 +94,12 @@ Answered<KubeUser> authenticate(const FrontVisit& visit, const RoleBook& roles, 
 Status refused(const KubeUser& user, const Attempt& attempt) {
   if (!attempt.is_resource())
     return Status::forbidden({}, "", format("{} path \"{}\"", of_whom(user, attempt), attempt.path));
-  const std::string resource = attempt.subresource.empty() ? attempt.resource : attempt.resource + "/" + attempt.subresource;
-  return Status::forbidden({attempt.group, attempt.resource}, attempt.name,
-                           format("{} resource \"{}\" in API group \"{}\" {}", of_whom(user, attempt), resource, attempt.group,
-                                  attempt.ns.empty() ? "at the cluster scope" : format("in the namespace \"{}\"", attempt.ns)));
+  const std::string resource =
+      attempt.subresource.empty() ? attempt.resource : attempt.resource + "/" + attempt.subresource;
+  return Status::forbidden(
+      {attempt.group, attempt.resource}, attempt.name,
+      format("{} resource \"{}\" in API group \"{}\" {}", of_whom(user, attempt), resource, attempt.group,
+             attempt.ns.empty() ? "at the cluster scope" : format("in the namespace \"{}\"", attempt.ns)));
 }
 
 }  // namespace lockstep::kube

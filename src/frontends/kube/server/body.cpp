@@ -37,8 +37,8 @@ std::string yaml_words(const std::string& message) {
   const auto colon = message.find(": ");
   if (!message.ends_with(kTwice) || colon == message.npos)
     return "error converting YAML to JSON: " + message;
-  return format("error converting YAML to JSON: yaml: unmarshal errors:\n  {}: key \"{}\" already set in map", message.substr(0, colon),
-                message.substr(colon + 2, message.size() - colon - 2 - kTwice.size()));
+  return format("error converting YAML to JSON: yaml: unmarshal errors:\n  {}: key \"{}\" already set in map",
+                message.substr(0, colon), message.substr(colon + 2, message.size() - colon - 2 - kTwice.size()));
 }
 
 Answered<json::value> parsed_yaml(const std::string& text) {
@@ -71,7 +71,8 @@ Answered<json::object> read_body(const Request& request, const std::string& body
   json::object& tree = value.get_object();
   const std::string_view version = text_of(tree["apiVersion"]), kind = text_of(tree["kind"]);
   if ((!version.empty() && version != sent.api_version) || (!kind.empty() && kind != sent.kind))
-    return Status::bad_request(format("the object is of {} {}, and {} {} belongs here", version, kind, sent.api_version, sent.kind));
+    return Status::bad_request(
+        format("the object is of {} {}, and {} {} belongs here", version, kind, sent.api_version, sent.kind));
   return std::move(tree);
 }
 
@@ -97,8 +98,8 @@ std::optional<Status> settle_object(Request& request, json::object& tree, std::s
   const auto refused = [&](const std::string& why) {
     return Status::bad_request(request.kind->custom
                                    ? why
-                                   : format("{} in version \"{}\" cannot be handled as a {}: {}", request.kind->kind, request.kind->version,
-                                            request.kind->kind, why));
+                                   : format("{} in version \"{}\" cannot be handled as a {}: {}", request.kind->kind,
+                                            request.kind->version, request.kind->kind, why));
   };
   const std::vector<std::string> unknown = prune(tree, schema);
   const std::string level = query_of(request.http(), "fieldValidation");
@@ -129,7 +130,8 @@ void validate_object(const Request& request, const json::object& tree, const jso
   FieldErrors found;
   if (!old)
     found = validate_metadata(metadata, {request.kind->namespaced,
-                                         request.kind->custom ? NameRule::kDnsSubdomain : name_rule(request.kind->group, request.kind->plural)});
+                                         request.kind->custom ? NameRule::kDnsSubdomain
+                                                              : name_rule(request.kind->group, request.kind->plural)});
   else if (const json::value* was = old->if_contains("metadata"); was && was->is_object())
     found = validate_metadata_update(metadata, was->get_object());
   out.insert(out.end(), found.begin(), found.end());

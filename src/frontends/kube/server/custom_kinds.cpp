@@ -97,17 +97,23 @@ void CustomKinds::take(const Object& definition, bool there) {
     kind.verbs = {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"};
     kind.type = type;
     kind.schema = version.schema;
-    kind.storage_hash =
-        base64_text(bytes_of_hex(sha256_hex_(format("{}/{}/{}", kind.group, found.storage().name, kind.kind)).substr(0, 16)));
+    kind.storage_hash = base64_text(
+        bytes_of_hex(sha256_hex_(format("{}/{}/{}", kind.group, found.storage().name, kind.kind)).substr(0, 16)));
     auto parts = std::make_shared<CustomParts>();
     parts->definition = read.definition;
     parts->version = &version;
-    parts->rules = std::move(cel::compile_rules(*version.schema, format("spec.versions[{}].schema.openAPIV3Schema", i)).rules);
+    parts->rules =
+        std::move(cel::compile_rules(*version.schema, format("spec.versions[{}].schema.openAPIV3Schema", i)).rules);
     parts->has_defaults = has_defaults(*version.schema, kSchemaDepthMax);
     if (version.has_status)
       kind.subresources.push_back(status_of_kind(kind));
     if (version.scale)
-      kind.subresources.push_back({"scale", "autoscaling", "v1", "Scale", {"get", "patch", "update"}, builtin_kind_schema("autoscaling", "v1", "Scale")});
+      kind.subresources.push_back({"scale",
+                                   "autoscaling",
+                                   "v1",
+                                   "Scale",
+                                   {"get", "patch", "update"},
+                                   builtin_kind_schema("autoscaling", "v1", "Scale")});
     for (const SelectableField& field : version.selectable) kind.selectable.push_back(field.name);
     kind.custom = std::move(parts);
     kinds_.put(std::move(kind));

@@ -14,11 +14,14 @@ Status refused(const Request& request, const json::object& tree) {
   const json::value* name = metadata ? member(*metadata, "name") : nullptr;
   std::string groups;
   for (const std::string& group : request.user.groups) groups += format("{}\"{}\"", groups.empty() ? "" : " ", group);
-  return Status::forbidden(request.resource(), name ? text_of(*name) : "",
-                           format("user \"{}\" (groups=[{}]) is attempting to grant RBAC permissions not currently held", request.user.name, groups));
+  return Status::forbidden(
+      request.resource(), name ? text_of(*name) : "",
+      format("user \"{}\" (groups=[{}]) is attempting to grant RBAC permissions not currently held", request.user.name,
+             groups));
 }
 
-bool may(const Request& request, const RoleBook& roles, const char* verb, const char* resource, const std::string& name) {
+bool may(const Request& request, const RoleBook& roles, const char* verb, const char* resource,
+         const std::string& name) {
   return roles.allows(request.user, {verb, kRbac, "v1", resource, "", request.target.ns, name, ""});
 }
 

@@ -11,12 +11,13 @@ namespace {
 // Source: kubernetes.io/docs/concepts/overview/working-with-objects/field-selectors ("List of supported fields").
 const std::pair<std::string_view, std::vector<std::string>> kSelectable[] = {
     {"pods",
-     {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP",
-      "status.podIPs", "status.nominatedNodeName"}},
+     {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
+      "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName"}},
     {"events",
-     {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
-      "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type", "regarding.kind",
-      "regarding.namespace", "regarding.name", "regarding.uid", "reportingController"}},
+     {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
+      "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason",
+      "reportingComponent", "source", "type", "regarding.kind", "regarding.namespace", "regarding.name",
+      "regarding.uid", "reportingController"}},
     {"nodes", {"spec.unschedulable"}},
     {"namespaces", {"status.phase"}},
     {"secrets", {"type"}},

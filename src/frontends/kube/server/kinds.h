@@ -24,8 +24,8 @@ struct CustomParts {
 
 // A resource as it is served: how its objects are stored, and by which fields they are found.
 struct Kind : Resource {
-  std::string type;                     // of its records: the plural, and the group of those outside the core
-  std::vector<std::string> selectable;  // fields of field selectors, besides metadata.name and metadata.namespace
+  std::string type;                           // of its records: the plural, and the group of those outside the core
+  std::vector<std::string> selectable;        // fields of field selectors, besides metadata.name and metadata.namespace
   std::shared_ptr<const CustomParts> custom;  // null: it is built in
 
   std::string api_version() const { return group_version_text(group, version); }

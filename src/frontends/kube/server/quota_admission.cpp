@@ -28,7 +28,8 @@ Amounts only(const Amounts& amounts, const Amounts& names) {
 
 }  // namespace
 
-Answered<std::vector<CommandBody>> count_in_quotas(const Request& request, const json::object& tree, const json::object* old) {
+Answered<std::vector<CommandBody>> count_in_quotas(const Request& request, const json::object& tree,
+                                                   const json::object* old) {
   std::vector<CommandBody> out;
   const std::string& ns = request.target.ns;
   const std::string& type = request.kind->type;
@@ -58,7 +59,8 @@ Answered<std::vector<CommandBody>> count_in_quotas(const Request& request, const
     for (const auto& [what, amount] : more) {
       const auto now = used.find(what);
       if (now == used.end())
-        return Status::forbidden(request.resource(), name, format("status unknown for quota: {}, resources: {}", quota.meta.name, what));
+        return Status::forbidden(request.resource(), name,
+                                 format("status unknown for quota: {}, resources: {}", quota.meta.name, what));
       now->second += amount;
       if (now->second > bounds.at(what))
         exceeded[what] = amount;
@@ -66,8 +68,8 @@ Answered<std::vector<CommandBody>> count_in_quotas(const Request& request, const
     if (!exceeded.empty()) {
       Amounts before = only(used_of(body), exceeded);
       return Status::forbidden(request.resource(), name,
-                               format("exceeded quota: {}, requested: {}, used: {}, limited: {}", quota.meta.name, words_of(exceeded),
-                                      words_of(before), words_of(only(bounds, exceeded))));
+                               format("exceeded quota: {}, requested: {}, used: {}, limited: {}", quota.meta.name,
+                                      words_of(exceeded), words_of(before), words_of(only(bounds, exceeded))));
     }
     body["status"].as_object()["used"] = amounts_object(used);
     Object counted = quota;

@@ -9,6 +9,7 @@ namespace lockstep::kube {
 
 // The commands that count the object as it is to be, in place of what it was (null: it is new). Refused (403) where it
 // would exceed a quota. The commands are refused as stale when a quota changed meanwhile: try again.
-Answered<std::vector<CommandBody>> count_in_quotas(const Request& request, const json::object& tree, const json::object* old);
+Answered<std::vector<CommandBody>> count_in_quotas(const Request& request, const json::object& tree,
+                                                   const json::object* old);
 
 }  // namespace lockstep::kube

@@ -11,9 +11,9 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::size_t kItemsOfPiece = 50;
-constexpr std::size_t kEventBytes = 64 << 10;     // written by one look at a watch
-constexpr Duration kPageLife = minutes(5);        // how long a list may be gone on with
-constexpr Duration kWatchLife = minutes(40);      // of a watch that names no end
+constexpr std::size_t kEventBytes = 64 << 10;  // written by one look at a watch
+constexpr Duration kPageLife = minutes(5);     // how long a list may be gone on with
+constexpr Duration kWatchLife = minutes(40);   // of a watch that names no end
 constexpr Duration kBookmarkEvery = seconds(60);
 constexpr std::size_t kEverything = SIZE_MAX;
 
@@ -36,19 +36,22 @@ std::optional<Continue> continue_of(const std::string& text, std::string_view ty
   const auto since = parse_int(text.substr(dot + 1, second - dot - 1));
   if (!at || !since)
     return std::nullopt;
-  return Continue{*at, *since, {std::string(type), text.substr(second + 1, slash - second - 1), text.substr(slash + 1)}};
+  return Continue{
+      *at, *since, {std::string(type), text.substr(second + 1, slash - second - 1), text.substr(slash + 1)}};
 }
 
 Status bad_continue() { return Status::bad_request("continue key is not valid"); }
 
 void answer_expired(const Request& request, Continue next) {
   next.at = 0;
-  json::object body = Status::expired("The provided continue parameter is too old to display a consistent list result. You can start "
-                                      "a new list without the continue parameter, or use the continue token in this response to "
-                                      "retrieve the remainder of the results. Continuing with the provided token results in an "
-                                      "inconsistent list - objects that were created, modified, or deleted between the time the "
-                                      "first chunk was returned and now may show up in the list.")
-                          .body();
+  json::object body =
+      Status::expired(
+          "The provided continue parameter is too old to display a consistent list result. You can start "
+          "a new list without the continue parameter, or use the continue token in this response to "
+          "retrieve the remainder of the results. Continuing with the provided token results in an "
+          "inconsistent list - objects that were created, modified, or deleted between the time the "
+          "first chunk was returned and now may show up in the list.")
+          .body();
   body["metadata"].as_object()["continue"] = text_of(next);
   answer_json(request, json::serialize(body), 410);
 }
@@ -116,8 +119,8 @@ void list_objects(const Asked& request, const ObjectHistory& history) {
   std::size_t most = parse_uint(query_of(request->http(), "limit")).value_or(0);
   if (most == 0)
     most = kEverything;
-  const auto page = history.page(read->tables, request->kind->type, request->target.ns, at, from ? &from->after : nullptr, most,
-                                 selection->keeps, selection->all);
+  const auto page = history.page(read->tables, request->kind->type, request->target.ns, at,
+                                 from ? &from->after : nullptr, most, selection->keeps, selection->all);
   if (!page && from)
     return answer_expired(*request, *from);
   if (!page)
@@ -191,7 +194,8 @@ class Watch {
   bool wants_bookmarks() const { return query_flag(request_->http(), "allowWatchBookmarks"); }
 
   bool keeps(const Ref<Object>& object) const {
-    return object && (request_->target.ns.empty() || object->meta.ns == request_->target.ns) && selection_.keeps(*object);
+    return object && (request_->target.ns.empty() || object->meta.ns == request_->target.ns) &&
+           selection_.keeps(*object);
   }
 
   void tell(std::string& out, const ObjectHistory::Entry& entry) {
@@ -215,9 +219,10 @@ class Watch {
   }
 
   void bookmark(std::string& out, bool end_of_first) {
-    out += format(R"({{"type":"BOOKMARK","object":{{"kind":"{}","apiVersion":"{}","metadata":{{"resourceVersion":"{}"{}}}}}}})",
-                  request_->kind->kind, request_->api_version, at_,
-                  end_of_first ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : "");
+    out += format(
+        R"({{"type":"BOOKMARK","object":{{"kind":"{}","apiVersion":"{}","metadata":{{"resourceVersion":"{}"{}}}}}}})",
+        request_->kind->kind, request_->api_version, at_,
+        end_of_first ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : "");
     out += '\n';
   }
 
@@ -247,22 +252,29 @@ void watch_objects(const Asked& request, std::shared_ptr<const ObjectHistory> hi
   const std::string initial = lower(query_of(request->http(), "sendInitialEvents"));
   const bool from_the_start = initial == "true" || (initial.empty() && *asked == 0);
   if (initial == "true" && query_of(request->http(), "resourceVersionMatch") != "NotOlderThan")
-    return answer_status(*request,
-                         Status::invalid({"meta.k8s.io", "ListOptions"}, "",
-                                         {{"FieldValueForbidden",
-                                           "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                                           "sendInitialEvents"}}));
-  const auto watch = std::make_shared<Watch>(request, *selection, history, from_the_start || *asked == 0 ? now : *asked);
+    return answer_status(
+        *request,
+        Status::invalid({"meta.k8s.io", "ListOptions"}, "",
+                        {{"FieldValueForbidden",
+                          "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                          "sendInitialEvents"}}));
+  const auto watch =
+      std::make_shared<Watch>(request, *selection, history, from_the_start || *asked == 0 ? now : *asked);
   if (!from_the_start && *asked > 0 && !history->since(request->kind->type, *asked))
     return answer_status(*request, too_old(*asked));
   if (from_the_start) {
-    auto page = history->page(read->tables, request->kind->type, request->target.ns, now, nullptr, kEverything, selection->keeps, false);
+    auto page = history->page(read->tables, request->kind->type, request->target.ns, now, nullptr, kEverything,
+                              selection->keeps, false);
     watch->tell_first(std::move(page->objects), initial == "true");
   }
   const auto limit = parse_uint(query_of(request->http(), "timeoutSeconds"));
-  const Duration longest = limit && *limit > 0 ? std::min(kWatchLife, seconds(static_cast<std::int64_t>(std::min<std::uint64_t>(*limit, 86'400)))) : kWatchLife;
+  const Duration longest =
+      limit && *limit > 0
+          ? std::min(kWatchLife, seconds(static_cast<std::int64_t>(std::min<std::uint64_t>(*limit, 86'400))))
+          : kWatchLife;
   HttpResponse head{200, "application/json", "", {{"Cache-Control", "no-cache, private"}}};
-  request->visit->stream(std::move(head), [watch](std::string& out) { return watch->pull(out); }, longest);
+  request->visit->stream(
+      std::move(head), [watch](std::string& out) { return watch->pull(out); }, longest);
 }
 
 }  // namespace lockstep::kube

@@ -46,8 +46,10 @@ json::object user_object(const KubeUser& user) {
 Attempt attempt_of(const json::value& spec, std::string_view ns) {
   Attempt out;
   if (const json::value* resource = member(spec, "resourceAttributes")) {
-    out = {text_in(*resource, "verb"), text_in(*resource, "group"),     text_in(*resource, "version"), text_in(*resource, "resource"),
-           text_in(*resource, "subresource"), text_in(*resource, "namespace"), text_in(*resource, "name"), ""};
+    out = {text_in(*resource, "verb"),        text_in(*resource, "group"),
+           text_in(*resource, "version"),     text_in(*resource, "resource"),
+           text_in(*resource, "subresource"), text_in(*resource, "namespace"),
+           text_in(*resource, "name"),        ""};
     if (!ns.empty())
       out.ns = ns;
   } else if (const json::value* other = member(spec, "nonResourceAttributes")) {
@@ -78,7 +80,8 @@ json::object rules_status(const RoleBook& roles, const KubeUser& user, std::stri
       paths.push_back({{"verbs", texts(rule.verbs)}, {"nonResourceURLs", texts(rule.urls)}});
     if (rule.resources.empty())
       continue;
-    json::object one{{"verbs", texts(rule.verbs)}, {"apiGroups", texts(rule.groups)}, {"resources", texts(rule.resources)}};
+    json::object one{
+        {"verbs", texts(rule.verbs)}, {"apiGroups", texts(rule.groups)}, {"resources", texts(rule.resources)}};
     if (!rule.names.empty())
       one["resourceNames"] = texts(rule.names);
     resources.push_back(std::move(one));
@@ -131,7 +134,8 @@ void create_review(const Asked& request, const RoleBook& roles, const TokenPower
   } else if (kind == "TokenReview") {
     tree["status"] = token_status(*request, tokens, spec);
   } else {
-    tree["status"] = verdict(roles, user_of(spec), attempt_of(spec, request->kind->namespaced ? request->target.ns : ""));
+    tree["status"] =
+        verdict(roles, user_of(spec), attempt_of(spec, request->kind->namespaced ? request->target.ns : ""));
   }
   answer_json(*request, json::serialize(tree), 201);
 }

@@ -33,7 +33,9 @@ bool has(const std::vector<std::string>& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-bool has_or_all(const std::vector<std::string>& words, std::string_view word) { return has(words, "*") || has(words, word); }
+bool has_or_all(const std::vector<std::string>& words, std::string_view word) {
+  return has(words, "*") || has(words, word);
+}
 
 std::vector<PolicyRule> read_rules(const json::object& body) {
   std::vector<PolicyRule> out;
@@ -49,13 +51,13 @@ std::vector<PolicyRule> read_rules(const json::object& body) {
 bool names_resource(const std::vector<std::string>& resources, const Attempt& attempt) {
   const std::string whole =
       attempt.subresource.empty() ? attempt.resource : attempt.resource + "/" + attempt.subresource;
-  return has_or_all(resources, whole) ||
-         (!attempt.subresource.empty() && has(resources, "*/" + attempt.subresource));
+  return has_or_all(resources, whole) || (!attempt.subresource.empty() && has(resources, "*/" + attempt.subresource));
 }
 
 bool covers_path(const std::vector<std::string>& urls, std::string_view path) {
   return std::ranges::any_of(urls, [&](const std::string& url) {
-    return url == "*" || url == path || (url.ends_with('*') && path.starts_with(std::string_view(url).substr(0, url.size() - 1)));
+    return url == "*" || url == path ||
+           (url.ends_with('*') && path.starts_with(std::string_view(url).substr(0, url.size() - 1)));
   });
 }
 
@@ -132,7 +134,8 @@ void RoleBook::take(const Object& object, bool there) {
     if (object.meta.extra)
       role.labels.insert(object.meta.extra->labels.begin(), object.meta.extra->labels.end());
     if (const json::value* rule = body.if_contains("aggregationRule"); rule && rule->is_object())
-      if (const json::value* selectors = rule->get_object().if_contains("clusterRoleSelectors"); selectors && selectors->is_array())
+      if (const json::value* selectors = rule->get_object().if_contains("clusterRoleSelectors");
+          selectors && selectors->is_array())
         for (const json::value& one : selectors->get_array())
           if (const json::object* selector = one.if_object())
             if (const json::value* labels = selector->if_contains("matchLabels"); labels && labels->is_object()) {
@@ -152,7 +155,8 @@ void RoleBook::take(const Object& object, bool there) {
   if (const json::value* subjects = body.if_contains("subjects"); subjects && subjects->is_array())
     for (const json::value& one : subjects->get_array())
       if (const json::object* subject = one.if_object())
-        binding.subjects.push_back({text_at(*subject, "kind"), text_at(*subject, "name"), text_at(*subject, "namespace")});
+        binding.subjects.push_back(
+            {text_at(*subject, "kind"), text_at(*subject, "name"), text_at(*subject, "namespace")});
   bindings_[name] = std::move(binding);
 }
 
@@ -166,8 +170,7 @@ bool RoleBook::each_rule_of(const Role& role, Visit visit, std::set<const Role*>
       return true;
   for (const auto& labels : role.gathers)
     for (const auto& [name, other] : roles_)
-      if (name.first.empty() &&
-          std::ranges::all_of(labels, [&, &other = other](const auto& label) {
+      if (name.first.empty() && std::ranges::all_of(labels, [&, &other = other](const auto& label) {
             const auto at = other.labels.find(label.first);
             return at != other.labels.end() && at->second == label.second;
           }))
@@ -222,7 +225,8 @@ bool RoleBook::covers(const KubeUser& user, std::string_view ns, const std::vect
     return true;
   std::size_t parts = 0;
   for (const PolicyRule& rule : wanted)
-    parts += rule.verbs.size() * (rule.urls.size() + rule.groups.size() * rule.resources.size() * std::max<std::size_t>(1, rule.names.size()));
+    parts += rule.verbs.size() * (rule.urls.size() + rule.groups.size() * rule.resources.size() *
+                                                         std::max<std::size_t>(1, rule.names.size()));
   if (parts > kPartsMax)
     return false;
   const std::vector<PolicyRule> had = rules_of(user, ns);

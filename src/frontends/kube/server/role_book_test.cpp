@@ -32,13 +32,15 @@ struct Book {
   }
 };
 
-constexpr const char* kReads = R"({"rules":[{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","pods/log"]}]})";
+constexpr const char* kReads =
+    R"({"rules":[{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","pods/log"]}]})";
 
 TEST(RoleBook, AllowsWhatIsBound) {
   Book b;
   b.put("roles", "n", "reader", kReads);
   EXPECT_FALSE(b.may("ann", "get", "pods", "n"));
-  b.put("rolebindings", "n", "x", R"({"roleRef":{"kind":"Role","name":"reader"},"subjects":[{"kind":"User","name":"ann"}]})");
+  b.put("rolebindings", "n", "x",
+        R"({"roleRef":{"kind":"Role","name":"reader"},"subjects":[{"kind":"User","name":"ann"}]})");
   EXPECT_TRUE(b.may("ann", "get", "pods", "n"));
   EXPECT_TRUE(b.may("ann", "get", "pods", "n", "web", "log"));
   EXPECT_FALSE(b.may("ann", "get", "pods", "n", "web", "exec"));
@@ -51,11 +53,14 @@ TEST(RoleBook, AllowsWhatIsBound) {
 TEST(RoleBook, GroupsAccountsAndClusterRoles) {
   Book b;
   b.put("clusterroles", "", "reader", kReads);
-  b.put("clusterrolebindings", "", "x", R"({"roleRef":{"kind":"ClusterRole","name":"reader"},"subjects":[{"kind":"Group","name":"team"}]})");
+  b.put("clusterrolebindings", "", "x",
+        R"({"roleRef":{"kind":"ClusterRole","name":"reader"},"subjects":[{"kind":"Group","name":"team"}]})");
   EXPECT_TRUE(b.may("anybody", "list", "pods", ""));
   EXPECT_TRUE(b.may("anybody", "list", "pods", "n"));
-  b.put("clusterroles", "", "writer", R"({"rules":[{"verbs":["*"],"apiGroups":[""],"resources":["secrets"],"resourceNames":["one"]}]})");
-  b.put("rolebindings", "n", "y", R"({"roleRef":{"kind":"ClusterRole","name":"writer"},"subjects":[{"kind":"ServiceAccount","name":"robot"}]})");
+  b.put("clusterroles", "", "writer",
+        R"({"rules":[{"verbs":["*"],"apiGroups":[""],"resources":["secrets"],"resourceNames":["one"]}]})");
+  b.put("rolebindings", "n", "y",
+        R"({"roleRef":{"kind":"ClusterRole","name":"writer"},"subjects":[{"kind":"ServiceAccount","name":"robot"}]})");
   EXPECT_TRUE(b.may("system:serviceaccount:n:robot", "update", "secrets", "n", "one"));
   EXPECT_FALSE(b.may("system:serviceaccount:n:robot", "update", "secrets", "n", "two"));
   EXPECT_FALSE(b.may("system:serviceaccount:m:robot", "update", "secrets", "n", "one"));
@@ -69,7 +74,8 @@ TEST(RoleBook, RolesThatGatherEachOtherEnd) {
   b.put("clusterroles", "", "a", gathers("b"), {{"a", "true"}});
   b.put("clusterroles", "", "b", gathers("a"), {{"b", "true"}});
   b.put("clusterroles", "", "c", kReads, {{"b", "true"}});
-  b.put("clusterrolebindings", "", "x", R"({"roleRef":{"kind":"ClusterRole","name":"a"},"subjects":[{"kind":"User","name":"ann"}]})");
+  b.put("clusterrolebindings", "", "x",
+        R"({"roleRef":{"kind":"ClusterRole","name":"a"},"subjects":[{"kind":"User","name":"ann"}]})");
   EXPECT_TRUE(b.may("ann", "get", "pods", "n"));
   EXPECT_FALSE(b.may("ann", "get", "secrets", "n"));
 }
@@ -77,7 +83,8 @@ TEST(RoleBook, RolesThatGatherEachOtherEnd) {
 TEST(RoleBook, NobodyGivesAwayWhatHeHasNot) {
   Book b;
   b.put("clusterroles", "", "reader", kReads);
-  b.put("clusterrolebindings", "", "x", R"({"roleRef":{"kind":"ClusterRole","name":"reader"},"subjects":[{"kind":"User","name":"ann"}]})");
+  b.put("clusterrolebindings", "", "x",
+        R"({"roleRef":{"kind":"ClusterRole","name":"reader"},"subjects":[{"kind":"User","name":"ann"}]})");
   const KubeUser ann{"ann", "", {}, {}};
   EXPECT_TRUE(b.book.covers(ann, "", {{{"get"}, {""}, {"pods"}, {}, {}}}));
   EXPECT_FALSE(b.book.covers(ann, "", {{{"get", "delete"}, {""}, {"pods"}, {}, {}}}));
@@ -99,7 +106,9 @@ TEST(Target, PathsOfTheApi) {
     request.method = method;
     request.path = path;
     const auto t = target_of(request);
-    return t ? t->verb + " " + t->group + "|" + t->version + "|" + t->ns + "|" + t->resource + "|" + t->name + "|" + t->subresource + "|" + t->rest : "none";
+    return t ? t->verb + " " + t->group + "|" + t->version + "|" + t->ns + "|" + t->resource + "|" + t->name + "|" +
+                   t->subresource + "|" + t->rest
+             : "none";
   };
   EXPECT_EQ(parse("GET", "/api/v1/namespaces/default/pods/web/log"), "get |v1|default|pods|web|log|");
   EXPECT_EQ(parse("GET", "/apis/apps/v1/deployments"), "list apps|v1||deployments|||");
@@ -109,11 +118,13 @@ TEST(Target, PathsOfTheApi) {
   EXPECT_EQ(parse("DELETE", "/api/v1/namespaces/a"), "delete |v1||namespaces|a||");
   EXPECT_EQ(parse("DELETE", "/api/v1/namespaces/a/pods"), "deletecollection |v1|a|pods|||");
   EXPECT_EQ(parse("GET", "/api/v1/namespaces/a/services/web/proxy/x/y"), "get |v1|a|services|web|proxy|x/y");
-  for (const char* other : {"/", "/api", "/apis", "/apis/apps", "/v1/jobs", "", "//", "/api//"}) EXPECT_EQ(parse("GET", other), "none") << other;
+  for (const char* other : {"/", "/api", "/apis", "/apis/apps", "/v1/jobs", "", "//", "/api//"})
+    EXPECT_EQ(parse("GET", other), "none") << other;
 }
 
 TEST(Kinds, VersionsComeInTheirOrder) {
-  const char* ordered[] = {"v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"};
+  const char* ordered[] = {"v10",     "v2",        "v1",        "v11beta2", "v10beta3",
+                           "v3beta1", "v12alpha1", "v11alpha2", "foo1",     "foo10"};
   for (std::size_t i = 0; i + 1 < std::size(ordered); ++i) {
     EXPECT_TRUE(version_before(ordered[i], ordered[i + 1])) << ordered[i];
     EXPECT_FALSE(version_before(ordered[i + 1], ordered[i])) << ordered[i];

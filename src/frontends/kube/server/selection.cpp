@@ -59,8 +59,8 @@ Answered<Selection> selection_of(const Request& request) {
   }
   Selection selection;
   selection.all = labels->everything() && fields->terms.empty() && request.target.name.empty();
-  selection.keeps = [visit = request.visit, labels = std::move(*labels), fields = std::move(*fields), name = request.target.name,
-                     reads_body](const Object& object) {
+  selection.keeps = [visit = request.visit, labels = std::move(*labels), fields = std::move(*fields),
+                     name = request.target.name, reads_body](const Object& object) {
     if (!name.empty() && object.meta.name != name)
       return false;
     if (!labels.everything()) {
@@ -68,7 +68,8 @@ Answered<Selection> selection_of(const Request& request) {
         if (!object.meta.extra)
           return std::nullopt;
         const auto& all = object.meta.extra->labels;
-        const auto at = std::ranges::lower_bound(all, key, {}, [](const auto& one) { return std::string_view(one.first); });
+        const auto at =
+            std::ranges::lower_bound(all, key, {}, [](const auto& one) { return std::string_view(one.first); });
         return at != all.end() && at->first == key ? std::optional<std::string_view>(at->second) : std::nullopt;
       });
       if (!matches)

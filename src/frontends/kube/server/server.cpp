@@ -60,7 +60,8 @@ struct KubeServer::Inner {
 
   Status may(const Request& request) const {
     const Target& target = request.target;
-    const Attempt attempt{target.verb, target.group, target.version, target.resource, target.subresource, target.ns, target.name, ""};
+    const Attempt attempt{target.verb,        target.group, target.version, target.resource,
+                          target.subresource, target.ns,    target.name,    ""};
     if (roles->allows(request.user, attempt))
       return [] {
         Status fine;
@@ -107,8 +108,8 @@ struct KubeServer::Inner {
     attempt.path = http.path;
     if (!roles->allows(user, attempt))
       return answer_status(*visit, refused(user, attempt));
-    if (http.path == "/healthz" || http.path == "/livez" || http.path == "/readyz" || http.path.starts_with("/livez/") ||
-        http.path.starts_with("/readyz/") || http.path.starts_with("/healthz/"))
+    if (http.path == "/healthz" || http.path == "/livez" || http.path == "/readyz" ||
+        http.path.starts_with("/livez/") || http.path.starts_with("/readyz/") || http.path.starts_with("/healthz/"))
       return visit->answer({200, "text/plain; charset=utf-8", "ok", {}});
     if (auto found = discovery.answer(http))
       return visit->answer(std::move(*found));
@@ -126,15 +127,17 @@ struct KubeServer::Inner {
     if (!issued.ok())
       return visit->refuse(issued.error());
     const std::string context = format("{}@{}", read->caller->meta.name, cluster_name);
-    visit->answer({200, "application/yaml",
-                   format("apiVersion: v1\nkind: Config\nclusters:\n- name: {0}\n  cluster:\n    server: {1}\n"
-                          "    certificate-authority-data: {2}\nusers:\n- name: {3}\n  user:\n    client-certificate-data: {4}\n"
-                          "    client-key-data: {5}\ncontexts:\n- name: {3}\n  context:\n    cluster: {0}\n    user: {3}\n"
-                          "current-context: {3}\n",
-                          json::serialize(json::string_view(cluster_name)), json::serialize(json::string_view(powers.address())),
-                          base64_text(powers.ca_pem), json::serialize(json::string_view(context)),
-                          base64_text(issued->certificate_pem), base64_text(issued->key_pem)),
-                   {}});
+    visit->answer(
+        {200,
+         "application/yaml",
+         format("apiVersion: v1\nkind: Config\nclusters:\n- name: {0}\n  cluster:\n    server: {1}\n"
+                "    certificate-authority-data: {2}\nusers:\n- name: {3}\n  user:\n    client-certificate-data: {4}\n"
+                "    client-key-data: {5}\ncontexts:\n- name: {3}\n  context:\n    cluster: {0}\n    user: {3}\n"
+                "current-context: {3}\n",
+                json::serialize(json::string_view(cluster_name)), json::serialize(json::string_view(powers.address())),
+                base64_text(powers.ca_pem), json::serialize(json::string_view(context)),
+                base64_text(issued->certificate_pem), base64_text(issued->key_pem)),
+         {}});
   }
 };
 
@@ -160,14 +163,16 @@ std::vector<FrontRoute> KubeServer::routes() const {
     mount("PATCH", path, Cost::kChange, kBody);
     mount("DELETE", path, Cost::kEnd, kTokenBody);
   }
-  for (const std::string_view path : {"/version", "/healthz", "/healthz/**", "/livez", "/livez/**", "/readyz", "/readyz/**", "/openapi/**",
-                                      "/.well-known/openid-configuration", "/openid/**"})
+  for (const std::string_view path : {"/version", "/healthz", "/healthz/**", "/livez", "/livez/**", "/readyz",
+                                      "/readyz/**", "/openapi/**", "/.well-known/openid-configuration", "/openid/**"})
     mount("GET", path, Cost::kRead, kNoBody);
   out.push_back({{"GET", "/v1/kubeconfig", Right::kUser, Cost::kChange, kNoBody},
                  FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) { inner->answer_config(visit); })});
   return out;
 }
 
-std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const { return {inner_->history, inner_->roles, inner_->services, inner_->custom_kinds}; }
+std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
+  return {inner_->history, inner_->roles, inner_->services, inner_->custom_kinds};
+}
 
 }  // namespace lockstep::kube

@@ -79,7 +79,8 @@ void ServiceAddresses::change(const Tables& before, const Change& change) {
   const auto* object = std::get_if<Ref<Object>>(&change.record);
   if (!object || (*object)->type != kServices)
     return;
-  if (const auto known = before.objects.find({(*object)->type, (*object)->meta.ns, (*object)->meta.name}); known != before.objects.end())
+  if (const auto known = before.objects.find({(*object)->type, (*object)->meta.ns, (*object)->meta.name});
+      known != before.objects.end())
     count(*known->second, -1);
   if (!change.removed)
     count(**object, 1);
@@ -110,7 +111,8 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
   const json::value* old_spec = old ? old->if_contains("spec") : nullptr;
   const std::string before = old_spec ? text_in(*old_spec, "clusterIP") : "";
   if (type == "ExternalName") {
-    for (const char* gone : {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"}) spec.erase(gone);
+    for (const char* gone : {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"})
+      spec.erase(gone);
   } else {
     std::string address = text_in(spec, "clusterIP");
     if (address.empty())
@@ -119,14 +121,19 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
     if (address.empty())
       address = before;
     if (!before.empty() && before != address && text_in(*old_spec, "type") != "ExternalName")
-      return invalid_service(tree, field_invalid("spec.clusterIPs[0]", json::value(json::string_view(address)), "may not change once set"));
+      return invalid_service(tree, field_invalid("spec.clusterIPs[0]", json::value(json::string_view(address)),
+                                                 "may not change once set"));
     const auto& objects = request.visit->read()->tables.objects;
-    const auto is_taken = [&](const std::string& one) { return objects.contains({std::string(kAddresses), "", one}) || taken.has_address(one); };
+    const auto is_taken = [&](const std::string& one) {
+      return objects.contains({std::string(kAddresses), "", one}) || taken.has_address(one);
+    };
     const bool is_new = address != before || before.empty();
     if (address.empty()) {
       for (int i = 0; i < kTries && address.empty(); ++i) {
         // The lower part is left to those who choose one (KEP-3070).
-        const std::uint32_t number = kRangeFirst + 256 + static_cast<std::uint32_t>((seed + static_cast<std::uint64_t>(i) * 40'503) % (kRangeSize - 257));
+        const std::uint32_t number =
+            kRangeFirst + 256 +
+            static_cast<std::uint32_t>((seed + static_cast<std::uint64_t>(i) * 40'503) % (kRangeSize - 257));
         if (!is_taken(address_text(number)))
           address = address_text(number);
       }
@@ -135,13 +142,17 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
     } else if (is_new && address != "None") {
       const auto number = address_of(address);
       if (!number || *number < kRangeFirst || *number >= kRangeFirst + kRangeSize)
-        return invalid_service(tree,
-                       field_invalid("spec.clusterIPs", json::array{json::string_view(address)},
-                                     format("failed to allocate IP {}: the provided IP is not in the valid range. The range of valid IPs is {}", address, kServiceRange)));
+        return invalid_service(
+            tree,
+            field_invalid(
+                "spec.clusterIPs", json::array{json::string_view(address)},
+                format(
+                    "failed to allocate IP {}: the provided IP is not in the valid range. The range of valid IPs is {}",
+                    address, kServiceRange)));
       if (is_taken(address))
-        return invalid_service(tree,
-                       field_invalid("spec.clusterIPs", json::array{json::string_view(address)},
-                                     format("failed to allocate IP {}: provided IP is already allocated", address)));
+        return invalid_service(
+            tree, field_invalid("spec.clusterIPs", json::array{json::string_view(address)},
+                                format("failed to allocate IP {}: provided IP is already allocated", address)));
     }
     spec["clusterIP"] = address;
     spec["clusterIPs"] = json::array{json::string_view(address)};
@@ -150,13 +161,19 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
     if (!spec.contains("ipFamilyPolicy"))
       spec["ipFamilyPolicy"] = "SingleStack";
     if (is_new && address != "None") {
-      json::object made{{"metadata",
-                         {{"name", address},
-                          {"creationTimestamp", time_text(request.visit->read()->now, request.visit->read()->wall_offset)},
-                          {"labels", {{"ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io"}, {"ipaddress.kubernetes.io/ip-family", "IPv4"}}}}},
-                        {"spec",
-                         {{"parentRef",
-                           {{"group", ""}, {"resource", "services"}, {"namespace", request.target.ns}, {"name", text_in(tree.at("metadata"), "name")}}}}}};
+      json::object made{
+          {"metadata",
+           {{"name", address},
+            {"creationTimestamp", time_text(request.visit->read()->now, request.visit->read()->wall_offset)},
+            {"labels",
+             {{"ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io"},
+              {"ipaddress.kubernetes.io/ip-family", "IPv4"}}}}},
+          {"spec",
+           {{"parentRef",
+             {{"group", ""},
+              {"resource", "services"},
+              {"namespace", request.target.ns},
+              {"name", text_in(tree.at("metadata"), "name")}}}}}};
       Object object = object_of(kAddresses, std::move(made));
       out.read.records.push_back({ObjectKey{object.type, "", address}, 0});
       out.commands.emplace_back(PutObject{std::move(object), 0});
@@ -182,9 +199,12 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
     if (port == 0)
       port = was;
     if (port != 0 && port != was && (port < ServiceAddresses::kFirstPort || port > ServiceAddresses::kLastPort))
-      return invalid_service(tree, field_invalid(format("spec.ports[{}].nodePort", i), port, "provided port is not in the valid range. The range of valid ports is 30000-32767"));
+      return invalid_service(
+          tree, field_invalid(format("spec.ports[{}].nodePort", i), port,
+                              "provided port is not in the valid range. The range of valid ports is 30000-32767"));
     if (port != 0 && port != was && taken.has_port(port) && std::ranges::find(given, port) == given.end())
-      return invalid_service(tree, field_invalid(format("spec.ports[{}].nodePort", i), port, "provided port is already allocated"));
+      return invalid_service(
+          tree, field_invalid(format("spec.ports[{}].nodePort", i), port, "provided port is already allocated"));
     constexpr std::uint32_t kCount = ServiceAddresses::kLastPort - ServiceAddresses::kFirstPort + 1;
     for (std::uint32_t k = 0; k < kCount && port == 0; ++k) {
       const std::uint32_t candidate = ServiceAddresses::kFirstPort + (next + k) % kCount;

@@ -1,6 +1,6 @@
-// Addresses and ports of Services: each cluster address is an IPAddress object, made in the same commit, so that none is
-// ever given out twice; node ports are free among those of all Services that there are.
-// Source: kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation.
+// Addresses and ports of Services: each cluster address is an IPAddress object, made in the same commit, so that none
+// is ever given out twice; node ports are free among those of all Services that there are. Source:
+// kubernetes.io/docs/concepts/services-networking/cluster-ip-allocation.
 #pragma once
 
 #include <map>

@@ -88,14 +88,18 @@ std::string list_head(const Request& request, Seq seq, const std::string& next, 
     kind = request.accepted.form == kTable ? "Table" : "PartialObjectMetadataList";
     version = "meta.k8s.io/" + request.accepted.version;
   }
-  std::string out = format(R"({{"kind":"{}","apiVersion":"{}","metadata":{{"resourceVersion":"{}")", kind, version, seq);
+  std::string out =
+      format(R"({{"kind":"{}","apiVersion":"{}","metadata":{{"resourceVersion":"{}")", kind, version, seq);
   if (!next.empty())
     out += R"(,"continue":)" + json::serialize(json::string_view(next));
   if (!next.empty() && left > 0)
     out += format(R"(,"remainingItemCount":{})", left);
   out += '}';
   if (request.accepted.form == kTable)
-    out += R"(,"columnDefinitions":)" + json::serialize(columns_text(request.kind->custom ? request.kind->custom->version->columns.columns() : columns_of(request.kind->type))) + R"(,"rows":[)";
+    out += R"(,"columnDefinitions":)" +
+           json::serialize(columns_text(request.kind->custom ? request.kind->custom->version->columns.columns()
+                                                             : columns_of(request.kind->type))) +
+           R"(,"rows":[)";
   else
     out += R"(,"items":[)";
   return out;
@@ -108,8 +112,9 @@ void append_item(std::string& out, const Request& request, const Object& object)
     return append_shown(out, request, object);
   const json::object tree = shown_tree(request, object);
   const std::string include = query_of(request.http(), "includeObject");
-  json::object row{{"cells", request.kind->custom ? request.kind->custom->version->columns.cells(json::value(tree), wall_of(request))
-                                                : cells_of(request.kind->type, tree, wall_of(request))}};
+  json::object row{{"cells", request.kind->custom
+                                 ? request.kind->custom->version->columns.cells(json::value(tree), wall_of(request))
+                                 : cells_of(request.kind->type, tree, wall_of(request))}};
   if (include == "Object")
     row["object"] = tree;
   else if (include != "None")

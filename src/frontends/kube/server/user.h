@@ -18,8 +18,8 @@ inline constexpr std::string_view kMasters = "system:masters";  // may do everyt
 inline constexpr std::string_view kAuthenticated = "system:authenticated";
 inline constexpr std::string_view kUnauthenticated = "system:unauthenticated";
 inline constexpr std::string_view kAnonymous = "system:anonymous";
-inline constexpr std::string_view kAccountUser = "system:serviceaccount:";    // NAMESPACE:NAME behind it
-inline constexpr std::string_view kAccountGroup = "system:serviceaccounts";   // and :NAMESPACE
+inline constexpr std::string_view kAccountUser = "system:serviceaccount:";   // NAMESPACE:NAME behind it
+inline constexpr std::string_view kAccountGroup = "system:serviceaccounts";  // and :NAMESPACE
 
 // What authorization is asked about.
 struct Attempt {

@@ -23,7 +23,7 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::size_t kObjectBytesMax = 1'500'000;  // as a server on etcd has it
-constexpr int kTries = 8;  // of a change that asks for no version, when another one came first
+constexpr int kTries = 8;                           // of a change that asks for no version, when another one came first
 constexpr std::string_view kNamespaces = "namespaces", kServices = "services";
 constexpr std::string_view kStatus = "status";
 constexpr const char* kLastingNamespaces[] = {"default", "kube-system", "kube-public", "kube-node-lease"};
@@ -49,9 +49,11 @@ Qualified qualified_kind(const Request& request) { return {request.kind->group, 
 
 Status invalid_object(const Request& request, const json::object& tree, const FieldErrors& errors) {
   std::vector<Cause> causes;
-  for (const FieldError& error : errors) causes.push_back({std::string(reason_word(error.type)), error.body(), error.path});
+  for (const FieldError& error : errors)
+    causes.push_back({std::string(reason_word(error.type)), error.body(), error.path});
   const json::value* metadata = tree.if_contains("metadata");
-  return Status::invalid(qualified_kind(request), metadata && metadata->is_object() ? text_at(metadata->get_object(), "name") : "", causes);
+  return Status::invalid(qualified_kind(request),
+                         metadata && metadata->is_object() ? text_at(metadata->get_object(), "name") : "", causes);
 }
 
 // Apart from its metadata and its status.
@@ -176,21 +178,22 @@ void put(const Asked& request, const WriteTools& tools, Draft draft, Reading rea
   bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
   for (auto* others : {&more, &*counted})
     for (CommandBody& body : *others) bodies.push_back(std::move(body));
-  request->visit->commit(std::move(bodies), std::move(read),
-                         [request, before, object, again = std::move(again)](Result<Answer> done) mutable {
-                           if (!done.ok() && done.error().code == Errc::kConflict && again)
-                             return again();
-                           if (!done.ok())
-                             return answer_status(*request, status_of(done.error(), request->resource(), object.meta.name));
-                           const auto reading = request->visit->read();
-                           const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
-                           if (now != reading->tables.objects.end())
-                             return answer_object(*request, *now->second, before ? 200 : 201);
-                           if (before)  // it has gone with its last finalizer
-                             object.meta.uid = before->meta.uid;
-                           object.meta.seq = done->seq;
-                           answer_object(*request, object, before ? 200 : 201);
-                         });
+  request->visit->commit(
+      std::move(bodies), std::move(read),
+      [request, before, object, again = std::move(again)](Result<Answer> done) mutable {
+        if (!done.ok() && done.error().code == Errc::kConflict && again)
+          return again();
+        if (!done.ok())
+          return answer_status(*request, status_of(done.error(), request->resource(), object.meta.name));
+        const auto reading = request->visit->read();
+        const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
+        if (now != reading->tables.objects.end())
+          return answer_object(*request, *now->second, before ? 200 : 201);
+        if (before)  // it has gone with its last finalizer
+          object.meta.uid = before->meta.uid;
+        object.meta.seq = done->seq;
+        answer_object(*request, object, before ? 200 : 201);
+      });
 }
 
 // --- create ---
@@ -231,7 +234,8 @@ Answered<Reading> room_for(const Request& request, std::string_view name) {
     Status status = Status::forbidden(
         request.resource(), name,
         format("unable to create new content in namespace {} because it is being terminated", request.target.ns));
-    status.causes.push_back({"NamespaceTerminating", format("namespace {} is being terminated", request.target.ns), "metadata.namespace"});
+    status.causes.push_back(
+        {"NamespaceTerminating", format("namespace {} is being terminated", request.target.ns), "metadata.namespace"});
     return status;
   }
   out.records.push_back({key, ns->second->meta.seq});
@@ -241,11 +245,13 @@ Answered<Reading> room_for(const Request& request, std::string_view name) {
 std::string name_end(const WriteTools& tools) {
   constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";  // no words, and nothing that looks alike
   std::string out;
-  for (const char c : tools.random_hex(10).substr(0, 10)) out += kLetters[static_cast<unsigned char>(c) * 31 % kLetters.size()];
+  for (const char c : tools.random_hex(10).substr(0, 10))
+    out += kLetters[static_cast<unsigned char>(c) * 31 % kLetters.size()];
   return out.substr(0, 5);
 }
 
-Answered<Draft> new_draft(Request& request, const WriteTools& tools, json::object tree, std::string_view text, Managers managers) {
+Answered<Draft> new_draft(Request& request, const WriteTools& tools, json::object tree, std::string_view text,
+                          Managers managers) {
   Draft draft{std::move(tree), nullptr, {}};
   json::object& metadata = metadata_of(draft.tree);
   if (text_at(metadata, "name").empty() && !text_at(metadata, "generateName").empty())
@@ -293,7 +299,8 @@ void try_create(const Asked& request, const WriteTools& tools, int tries) {
       return try_create(request, tools, tries - 1);
     return answer_status(*request, Status::already_exists(request->resource(), name));
   }
-  put(request, tools, std::move(*draft), std::move(*reading), tries > 0 ? Again([request, tools, tries] { try_create(request, tools, tries - 1); }) : Again());
+  put(request, tools, std::move(*draft), std::move(*reading),
+      tries > 0 ? Again([request, tools, tries] { try_create(request, tools, tries - 1); }) : Again());
 }
 
 }  // namespace
@@ -308,7 +315,8 @@ namespace {
 void carry_over(json::object& tree, const json::object& old) {
   json::object& metadata = metadata_of(tree);
   const json::object& was = old.at("metadata").as_object();
-  for (const char* own : {"uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace", "generateName"}) {
+  for (const char* own : {"uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
+                          "namespace", "generateName"}) {
     if (const json::value* value = was.if_contains(own))
       metadata[own] = *value;
     else
@@ -322,12 +330,13 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
   Draft draft{std::move(tree), before, shown_tree(request, *before)};
   json::object& metadata = metadata_of(draft.tree);
   if (text_at(metadata, "name") != request.target.name)
-    return Status::bad_request(format("the name of the object ({}) does not match the name on the URL ({})", text_at(metadata, "name"),
-                                      request.target.name));
+    return Status::bad_request(format("the name of the object ({}) does not match the name on the URL ({})",
+                                      text_at(metadata, "name"), request.target.name));
   const std::string uid = text_at(metadata, "uid"), version = text_at(metadata, "resourceVersion");
   if (!uid.empty() && uid != uid_text(before->meta.uid))
     return Status::conflict(request.resource(), request.target.name,
-                            format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid, uid_text(before->meta.uid)));
+                            format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid,
+                                   uid_text(before->meta.uid)));
   if (!version.empty() && version != "0" && version != std::to_string(before->meta.seq))
     return Status::object_modified(request.resource(), request.target.name);
   carry_over(draft.tree, draft.old);
@@ -362,14 +371,18 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
     note_manager(request, draft.tree, &draft.old);
   if (has_generation(*request.kind) && !asks_the_same(draft.tree, draft.old)) {
     json::value& generation = metadata_of(draft.tree)["generation"];
-    generation = (generation.is_int64() ? generation.get_int64() : generation.is_uint64() ? static_cast<std::int64_t>(generation.get_uint64()) : 0) + 1;
+    generation = (generation.is_int64()    ? generation.get_int64()
+                  : generation.is_uint64() ? static_cast<std::int64_t>(generation.get_uint64())
+                                           : 0) +
+                 1;
   }
   return draft;
 }
 
 bool names_version(const json::object& tree) {
   const json::value* metadata = tree.if_contains("metadata");
-  const std::string version = metadata && metadata->is_object() ? text_at(metadata->get_object(), "resourceVersion") : "";
+  const std::string version =
+      metadata && metadata->is_object() ? text_at(metadata->get_object(), "resourceVersion") : "";
   return !version.empty() && version != "0";
 }
 
@@ -386,11 +399,13 @@ void try_update(const Asked& request, const WriteTools& tools, json::object tree
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
-  auto draft = draft_of_update(*request, before, is_scale(*request) ? scaled(*request, *before, tree) : tree, request->http().body);
+  auto draft = draft_of_update(*request, before, is_scale(*request) ? scaled(*request, *before, tree) : tree,
+                               request->http().body);
   if (!draft.ok())
     return answer_status(*request, draft.error());
   const bool may_try = tries > 0 && !names_version(tree);
-  put(request, tools, std::move(*draft), {}, may_try ? Again([request, tools, tree, tries] { try_update(request, tools, tree, tries - 1); }) : Again());
+  put(request, tools, std::move(*draft), {},
+      may_try ? Again([request, tools, tree, tries] { try_update(request, tools, tree, tries - 1); }) : Again());
 }
 
 }  // namespace
@@ -426,12 +441,16 @@ Answered<json::object> patched(const Request& request, json::object tree) {
   return std::move(out.get_object());
 }
 
-bool is_apply(const Request& request) { return header_of(request.http(), "content-type").starts_with("application/apply-patch"); }
+bool is_apply(const Request& request) {
+  return header_of(request.http(), "content-type").starts_with("application/apply-patch");
+}
 
 void try_apply(const Asked& request, const WriteTools& tools, int tries) {
   if (query_of(request->http(), "fieldManager").empty())
-    return answer_status(*request, Status::invalid({"meta.k8s.io", "PatchOptions"}, "",
-                                                   {{"FieldValueRequired", "Required value: is required for apply patch", "fieldManager"}}));
+    return answer_status(
+        *request,
+        Status::invalid({"meta.k8s.io", "PatchOptions"}, "",
+                        {{"FieldValueRequired", "Required value: is required for apply patch", "fieldManager"}}));
   auto config = read_body(*request, request->http().body);
   if (!config.ok())
     return answer_status(*request, config.error());
@@ -439,8 +458,9 @@ void try_apply(const Asked& request, const WriteTools& tools, int tries) {
   if (text_at(metadata, "name").empty())
     metadata["name"] = request->target.name;
   if (text_at(metadata, "name") != request->target.name)
-    return answer_status(*request, Status::bad_request(format("the name of the object ({}) does not match the name on the URL ({})",
-                                                              text_at(metadata, "name"), request->target.name)));
+    return answer_status(
+        *request, Status::bad_request(format("the name of the object ({}) does not match the name on the URL ({})",
+                                             text_at(metadata, "name"), request->target.name)));
   if (request->kind->namespaced)
     metadata["namespace"] = request->target.ns;
   const Ref<Object> before = find_object(*request);
@@ -519,15 +539,17 @@ Answered<Deletion> deletion_of(Request& request) {
   if (policy.empty())
     policy = query_of(request.http(), "propagationPolicy");
   const json::value* orphans = options.if_contains("orphanDependents");
-  if (policy == "Orphan" || (orphans && orphans->is_bool() && orphans->get_bool()) || query_flag(request.http(), "orphanDependents"))
+  if (policy == "Orphan" || (orphans && orphans->is_bool() && orphans->get_bool()) ||
+      query_flag(request.http(), "orphanDependents"))
     out.dependents = RemoveObject::Dependents::kOrphan;
   else if (policy == "Foreground")
     out.dependents = RemoveObject::Dependents::kForeground;
   else if (!policy.empty() && policy != "Background")
-    return Status::invalid({"meta.k8s.io", "DeleteOptions"}, "",
-                           {{"FieldValueNotSupported",
-                             format("Unsupported value: \"{}\": supported values: \"Background\", \"Foreground\", \"Orphan\"", policy),
-                             "propagationPolicy"}});
+    return Status::invalid(
+        {"meta.k8s.io", "DeleteOptions"}, "",
+        {{"FieldValueNotSupported",
+          format("Unsupported value: \"{}\": supported values: \"Background\", \"Foreground\", \"Orphan\"", policy),
+          "propagationPolicy"}});
   if (const json::object* conditions = member_object(options, "preconditions")) {
     out.uid = text_at(*conditions, "uid");
     out.version = text_at(*conditions, "resourceVersion");
@@ -576,29 +598,36 @@ void try_delete(const Asked& request, const Deletion& how, int tries) {
   if (!object)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
   if (!how.uid.empty() && how.uid != uid_text(object->meta.uid))
-    return answer_status(*request, Status::conflict(request->resource(), request->target.name,
-                                                    format("Precondition failed: UID in precondition: {}, UID in object meta: {}", how.uid,
-                                                           uid_text(object->meta.uid))));
-  if (!how.version.empty() && how.version != std::to_string(object->meta.seq))
     return answer_status(*request,
                          Status::conflict(request->resource(), request->target.name,
-                                          format("Precondition failed: ResourceVersion in precondition: {}, ResourceVersion in object meta: {}",
-                                                 how.version, object->meta.seq)));
-  if (object->type == kNamespaces && std::ranges::find(kLastingNamespaces, object->meta.name) != std::end(kLastingNamespaces))
-    return answer_status(*request, Status::forbidden(request->resource(), object->meta.name, "this namespace may not be deleted"));
+                                          format("Precondition failed: UID in precondition: {}, UID in object meta: {}",
+                                                 how.uid, uid_text(object->meta.uid))));
+  if (!how.version.empty() && how.version != std::to_string(object->meta.seq))
+    return answer_status(
+        *request,
+        Status::conflict(
+            request->resource(), request->target.name,
+            format("Precondition failed: ResourceVersion in precondition: {}, ResourceVersion in object meta: {}",
+                   how.version, object->meta.seq)));
+  if (object->type == kNamespaces &&
+      std::ranges::find(kLastingNamespaces, object->meta.name) != std::end(kLastingNamespaces))
+    return answer_status(
+        *request, Status::forbidden(request->resource(), object->meta.name, "this namespace may not be deleted"));
   if (request->dry_run)
     return answer_object(*request, *object, 200);
-  request->visit->commit(commands_of(*object, how), Reading{}, [request, how, object, tries](const Result<Answer>& done) {
-    if (!done.ok() && tries > 0 && (done.error().code == Errc::kConflict || done.error().code == Errc::kNotFound))
-      return try_delete(request, how, tries - 1);
-    if (!done.ok())
-      return answer_status(*request, status_of(done.error(), request->resource(), request->target.name));
-    answer_deleted(*request, *object);
-  });
+  request->visit->commit(
+      commands_of(*object, how), Reading{}, [request, how, object, tries](const Result<Answer>& done) {
+        if (!done.ok() && tries > 0 && (done.error().code == Errc::kConflict || done.error().code == Errc::kNotFound))
+          return try_delete(request, how, tries - 1);
+        if (!done.ok())
+          return answer_status(*request, status_of(done.error(), request->resource(), request->target.name));
+        answer_deleted(*request, *object);
+      });
 }
 
 // Several, kTogetherMax at most in one commit; what has gone by itself meanwhile is no failure.
-void delete_rest(const Asked& request, const Deletion& how, std::shared_ptr<std::vector<Ref<Object>>> objects, std::size_t from) {
+void delete_rest(const Asked& request, const Deletion& how, std::shared_ptr<std::vector<Ref<Object>>> objects,
+                 std::size_t from) {
   const auto reading = request->visit->read();
   std::vector<CommandBody> bodies;
   for (; from < objects->size() && bodies.size() + 2 <= kTogetherMax; ++from) {
@@ -641,7 +670,8 @@ void delete_objects(const Asked& request, const ObjectHistory& history) {
   if (!selection.ok())
     return answer_status(*request, selection.error());
   const auto read = request->visit->read();
-  auto page = history.page(read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX, selection->keeps, false);
+  auto page = history.page(read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX,
+                           selection->keeps, false);
   delete_rest(request, *how, std::make_shared<std::vector<Ref<Object>>>(std::move(page->objects)), 0);
 }
 

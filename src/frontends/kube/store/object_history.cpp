@@ -9,9 +9,7 @@ namespace lockstep::kube {
 namespace {
 
 // What an entry holds that the tables do not.
-std::size_t cost_of(const ObjectHistory::Entry& entry) {
-  return 256 + (entry.before ? entry.before->body.size() : 0);
-}
+std::size_t cost_of(const ObjectHistory::Entry& entry) { return 256 + (entry.before ? entry.before->body.size() : 0); }
 
 }  // namespace
 
@@ -27,14 +25,14 @@ void ObjectHistory::change(const Tables& before, const Change& change) {
   if (fresh)
     kept.from = began_;
   const auto known = before.objects.find({object.type, object.meta.ns, object.meta.name});
-  kept.entries.push_back({change.seq, known == before.objects.end() ? nullptr : known->second,
-                          change.removed ? nullptr : *record});
+  kept.entries.push_back(
+      {change.seq, known == before.objects.end() ? nullptr : known->second, change.removed ? nullptr : *record});
   bytes_ += cost_of(kept.entries.back());
   if (kept.entries.size() > most_.changes)
     forget_oldest(kept);
   while (bytes_ > most_.bytes) {
-    const auto heaviest = std::ranges::max_element(
-        by_type_, {}, [](const auto& one) { return one.second.entries.size(); });
+    const auto heaviest =
+        std::ranges::max_element(by_type_, {}, [](const auto& one) { return one.second.entries.size(); });
     if (heaviest->second.entries.empty())
       break;
     forget_oldest(heaviest->second);

@@ -1,5 +1,5 @@
-// ObjectHistory: the last changes of objects with the versions before and after, resource by resource. Watches read from
-// it what they have not told yet, and a list that goes on over several pages shows what was there when it began.
+// ObjectHistory: the last changes of objects with the versions before and after, resource by resource. Watches read
+// from it what they have not told yet, and a list that goes on over several pages shows what was there when it began.
 #pragma once
 
 #include <deque>
@@ -16,8 +16,8 @@ namespace lockstep::kube {
 class ObjectHistory final : public FrontReader {
  public:
   struct Most {
-    std::size_t changes = 20'000;        // kept of each resource
-    std::size_t bytes = 256u << 20;      // of all bodies that only the history still holds, roughly
+    std::size_t changes = 20'000;    // kept of each resource
+    std::size_t bytes = 256u << 20;  // of all bodies that only the history still holds, roughly
   };
   explicit ObjectHistory(Most most) : most_(most) {}
   ObjectHistory() : ObjectHistory(Most()) {}
@@ -45,8 +45,8 @@ class ObjectHistory final : public FrontReader {
     std::size_t left = 0;           // how many, where they are counted
   };
   using Wanted = std::function<bool(const Object&)>;
-  std::optional<Page> page(const Tables& tables, std::string_view type, std::string_view ns, Seq at, const ObjectKey* after,
-                           std::size_t most, const Wanted& wanted, bool count_left) const;
+  std::optional<Page> page(const Tables& tables, std::string_view type, std::string_view ns, Seq at,
+                           const ObjectKey* after, std::size_t most, const Wanted& wanted, bool count_left) const;
 
  private:
   struct Kept {

@@ -46,27 +46,32 @@ struct Told {
     tables.apply(change);
   }
   std::string page(Seq at, std::size_t most, const ObjectKey* after = nullptr, std::string_view ns = "") const {
-    const auto found = history.page(tables, kType, ns, at, after, most, [](const Object&) { return true; }, true);
+    const auto found = history.page(
+        tables, kType, ns, at, after, most, [](const Object&) { return true; }, true);
     if (!found)
       return "too old";
     std::string out;
-    for (const auto& object : found->objects) out += object->meta.ns.get() + "/" + object->meta.name + "=" + object->body.substr(23) + " ";
+    for (const auto& object : found->objects)
+      out += object->meta.ns.get() + "/" + object->meta.name + "=" + object->body.substr(23) + " ";
     return out + "left " + std::to_string(found->left);
   }
 };
 
 TEST(StoredObject, UidsAreTextsAndBack) {
-  for (const std::uint64_t value : {0ull, 1ull, 0x0123456789abcdefull, ~0ull}) EXPECT_EQ(uid_of(uid_text(Uid(value))), Uid(value));
+  for (const std::uint64_t value : {0ull, 1ull, 0x0123456789abcdefull, ~0ull})
+    EXPECT_EQ(uid_of(uid_text(Uid(value))), Uid(value));
   EXPECT_EQ(uid_text(Uid(0x0123456789abcdefull)), "456789ab-cdef-4000-8000-0123636b7374");
-  for (const char* other : {"", "x", "456789ab-cdef-4000-8000-0123636b7375", "456789ab-cdef-4000-8000-0123636b737", "g56789ab-cdef-4000-8000-0123636b7374"})
+  for (const char* other : {"", "x", "456789ab-cdef-4000-8000-0123636b7375", "456789ab-cdef-4000-8000-0123636b737",
+                            "g56789ab-cdef-4000-8000-0123636b7374"})
     EXPECT_EQ(uid_of(other), std::nullopt) << other;
 }
 
 TEST(StoredObject, WhatIsTakenApartIsShownAgain) {
-  json::object tree = json::parse(R"({"kind":"ConfigMap","apiVersion":"v1","data":{"k":"v"},"metadata":{"name":"x","namespace":"n",
+  json::object tree =
+      json::parse(R"({"kind":"ConfigMap","apiVersion":"v1","data":{"k":"v"},"metadata":{"name":"x","namespace":"n",
     "labels":{"b":"2","a":"1"},"annotations":{"q\"":"line\n"},"finalizers":["example.com/f"],"generation":3,
     "ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"00000000-0007-4000-8000-0000636b7374","controller":true}]}})")
-                          .as_object();
+          .as_object();
   Object object = object_of(kType, tree);
   EXPECT_EQ(object.meta.name, "x");
   EXPECT_EQ(object.meta.ns, "n");
@@ -85,7 +90,8 @@ TEST(StoredObject, WhatIsTakenApartIsShownAgain) {
 }
 
 TEST(StoredObject, MetadataStandsFirstWhereverItStood) {
-  EXPECT_EQ(body_text(json::parse(R"({"kind":"K","spec":1,"metadata":{"a":1}})").as_object()), R"({"metadata":{"a":1},"spec":1})");
+  EXPECT_EQ(body_text(json::parse(R"({"kind":"K","spec":1,"metadata":{"a":1}})").as_object()),
+            R"({"metadata":{"a":1},"spec":1})");
   EXPECT_EQ(body_text({}), R"({"metadata":{}})");
   EXPECT_EQ(body_text(json::parse(R"({"metadata":5})").as_object()), R"({"metadata":{}})");
 }

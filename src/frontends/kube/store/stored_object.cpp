@@ -64,7 +64,8 @@ std::string uid_text(Uid uid) {
 std::optional<Uid> uid_of(std::string_view text) {
   if (text.size() != 36)
     return std::nullopt;
-  const std::string digits = std::string(text.substr(24, 4)) + std::string(text.substr(0, 8)) + std::string(text.substr(9, 4));
+  const std::string digits =
+      std::string(text.substr(24, 4)) + std::string(text.substr(0, 8)) + std::string(text.substr(9, 4));
   std::uint64_t value = 0;
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
   const Uid uid(value);
@@ -83,7 +84,8 @@ std::string time_text(Instant at, Duration wall_offset) {
 Object object_of(std::string_view type, json::object tree) {
   Object object;
   object.type = type;
-  json::object& metadata = tree["metadata"].is_object() ? tree["metadata"].get_object() : tree["metadata"].emplace_object();
+  json::object& metadata =
+      tree["metadata"].is_object() ? tree["metadata"].get_object() : tree["metadata"].emplace_object();
   object.meta.name = text_of(metadata["name"]);
   object.meta.ns = std::string(text_of(metadata["namespace"]));
   MetaExtra extra;
@@ -93,8 +95,8 @@ Object object_of(std::string_view type, json::object tree) {
     for (const json::value& one : owners->get_array())
       if (const json::object* owner = one.if_object())
         if (const auto uid = uid_of(text_of(owner->contains("uid") ? owner->at("uid") : json::value())))
-          extra.owners.push_back({Kind::kObject, *uid, std::string(text_of(owner->at("name"))), truth(*owner, "controller"),
-                                  truth(*owner, "blockOwnerDeletion")});
+          extra.owners.push_back({Kind::kObject, *uid, std::string(text_of(owner->at("name"))),
+                                  truth(*owner, "controller"), truth(*owner, "blockOwnerDeletion")});
   if (const auto* finalizers = metadata.if_contains("finalizers"); finalizers && finalizers->is_array())
     for (const json::value& one : finalizers->get_array()) extra.finalizers.emplace_back(text_of(one));
   for (const char* own : {"name", "namespace", "uid", "resourceVersion", "finalizers", "deletionTimestamp"})

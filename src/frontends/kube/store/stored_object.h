@@ -1,9 +1,9 @@
 // How a Kubernetes object lies in an Object record, and how it is shown again.
 //
-// The record's type is the resource ("pods", "deployments.apps"), whatever version a client speaks. Labels, annotations,
-// owners, finalizers and the deletion stand in the record's envelope, where the core and the collector know them; the
-// rest is the record's body: {"metadata":{…what the envelope has no place for…},"spec":…}. Whole objects are sent far
-// more often than they are changed, so their text is put together from the two without reading the body.
+// The record's type is the resource ("pods", "deployments.apps"), whatever version a client speaks. Labels,
+// annotations, owners, finalizers and the deletion stand in the record's envelope, where the core and the collector
+// know them; the rest is the record's body: {"metadata":{…what the envelope has no place for…},"spec":…}. Whole objects
+// are sent far more often than they are changed, so their text is put together from the two without reading the body.
 #pragma once
 
 #include <boost/json/object.hpp>
