@@ -32,14 +32,16 @@ TaskPlan plan_removal(const std::string& program, const std::string& home, std::
 }  // namespace
 
 Result<void> write_store_limits(const std::string& folder, const StoreLimits& limits) {
-  constexpr mode_t kPassThrough = 0711, kReadable = 0644;
-  if (::mkdir(folder.c_str(), kPassThrough) == 0)
-    ::chmod(folder.c_str(), kPassThrough);
+  // Where the agent cannot become anybody else, nobody else has a store there.
+  const bool serves_others = ::geteuid() == 0;
+  const mode_t pass_through = serves_others ? 0711 : 0700, readable = serves_others ? 0644 : 0600;
+  if (::mkdir(folder.c_str(), pass_through) == 0)
+    ::chmod(folder.c_str(), pass_through);
   const std::string path = format("{}/{}", folder, kStoreLimitsFile), fresh = path + ".new", text = encode(limits);
-  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, kReadable);
+  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, readable);
   if (fd < 0)
     return os_error(fresh);
-  const bool written = ::fchmod(fd, kReadable) == 0 &&
+  const bool written = ::fchmod(fd, readable) == 0 &&
                        ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                        ::rename(fresh.c_str(), path.c_str()) == 0;
   const Error error = os_error(path);
