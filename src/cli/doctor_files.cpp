@@ -46,6 +46,7 @@ constexpr Allowed kAllowed[] = {
     {"nodes", 0711, 0711},
     {"nodes/*", 0711, 0711},
     {"nodes/*/hostname", 0644, 0644},
+    {"nodes/*/profile", 0644, 0644},
     {"nodes/*/gpus", 0644, 0644},
     {"nodes/*/ld.so.cache", 0644, 0644},
     {"nodes/*/run", 0711, 0711},
