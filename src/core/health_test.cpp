@@ -1,6 +1,7 @@
 // Health checks that run as jobs: where and when they start, what their ends say of a node, and for whom they go.
 #include <gtest/gtest.h>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "core/testing.h"
 #include "rules/fit.h"
@@ -103,11 +104,17 @@ TEST(Health, WhatAnAdministratorDrainedStaysDrained) {
 }
 
 TEST(Health, ADrainDuringARunStays) {
-  HealthWorld w(1);
-  const JobId id = w.start(1);
-  w.must(UpdateNode{.name = "n1", .drain = true});
-  w.end(1, id, {});
-  EXPECT_TRUE(w.node(1).drain);
+  const auto drained_at_its_end = [] {
+    HealthWorld w(1);
+    const JobId id = w.start(1);
+    w.must(UpdateNode{.name = "n1", .drain = true});
+    w.end(1, id, {});
+    return w.node(1).drain;
+  };
+  EXPECT_TRUE(drained_at_its_end());
+  planted = Mutant::kHealthOpensDrained;  // what the test sees, it would see of the bug
+  EXPECT_FALSE(drained_at_its_end());
+  planted = Mutant::kNone;
 }
 
 TEST(Health, TellingClosesNothing) {

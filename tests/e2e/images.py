@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import tarfile
+import tempfile
 import time
 
 BUSYBOX = "/bin/busybox"
@@ -120,8 +121,7 @@ class Registry:
     def __init__(self, home, node_pid, port, users=None):
         self.port = port
         self.net = ["nsenter", "-t", str(node_pid), "-n"]
-        self.folder = os.path.join(home, f"registry-{node_pid}-{port}")
-        os.mkdir(self.folder)
+        self.folder = tempfile.mkdtemp(prefix=f"registry-{port}-", dir=home)
         config = {"version": 0.1, "log": {"level": "error"}, "http": {"addr": f"127.0.0.1:{port}"},
                   "storage": {"filesystem": {"rootdirectory": self.folder}, "delete": {"enabled": True}}}
         if users:

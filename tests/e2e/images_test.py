@@ -203,6 +203,11 @@ class RoomForImages(unittest.TestCase):
     def tearDownClass(cls):
         cls.c.down()
 
+    def setUp(self):
+        # What another test has just used would not go.
+        for folder in ("images", "blobs"):
+            shutil.rmtree(os.path.join(self.store, folder), ignore_errors=True)
+
     def image(self, name, mib):
         layout = os.path.join(self.c.work, name)
         digest = images.make_layout(layout, "v1", images.files_of_busybox(**{"more": (os.urandom(mib << 20), 0o644)}))
@@ -226,13 +231,15 @@ class RoomForImages(unittest.TestCase):
         second, second_key = self.image("second", 3)
         third, third_key = self.image("third", 6)
         for image in (first, second):
-            self.assertEqual(self.step(image).returncode, 0)
+            done = self.step(image)
+            self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.kept(), {first_key, second_key})
         self.long_unused(first_key, second_key)
         # What a container that is kept is made of stays, however old.
         hold = self.c.sbatch(self.c.script(f"#!/bin/bash\n#SBATCH -n1 -o hold.out\nsrun --container-image={first} --container-name=kept true\n"
                                            "echo ready\nsleep 1000\n", "hold.sh"), user=ANN, env={"HOME": self.c.work})
-        eventually(lambda: "ready" in self.c.output(hold, "hold.out"), what="the container that is kept")
+        eventually(lambda: os.path.exists(os.path.join(self.c.work, "hold.out")) and "ready" in self.c.output(hold, "hold.out"),
+                   what="the container that is kept")
         self.long_unused(first_key, second_key)
         done = self.step(third)
         self.assertEqual(done.returncode, 0, done.stderr)

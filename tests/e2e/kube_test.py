@@ -197,7 +197,7 @@ class Kube(unittest.TestCase):
         self.assertEqual((status, said["reason"]), (403, "Forbidden"))
         self.assertIn(f'User "{name}" cannot list resource "secrets" in API group "" in the namespace "rights"', said["message"])
         rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]},
-                 {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["*"]}]
+                 {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["get", "list", "create", "update"]}]
         roles = f"{RBAC}/namespaces/rights"
         self.root.must("POST", roles + "/roles", {"metadata": {"name": "reader"}, "rules": rules})
         self.root.must("POST", roles + "/rolebindings", {

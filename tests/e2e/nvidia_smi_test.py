@@ -32,11 +32,11 @@ class NvidiaSmi(unittest.TestCase):
 
     def test_files_of_the_node_that_are_replaced_on_the_machine_come_back(self):
         # ldconfig and useradd put a new file in the old one's place; the kernel then takes the mount away, as this does.
-        node = ["nsenter", "-t", str(self.c.node("n1")["agent_pid"]), "-m"]
+        node = ["nsenter", "-t", str(self.c.node("n1")["agent_pid"]), "-m", "-p"]
         files = ("/etc/ld.so.cache", "/etc/hosts", "/etc/hostname")
 
         def mounted():
-            return self.c.ok(*node, "sh", "-c", "cut -d' ' -f2 /proc/mounts").split()
+            return self.c.ok(*node, "sh", "-c", "cut -d' ' -f2 /proc/1/mounts").split()
         shown = [name for name in files if name in mounted()]
         self.assertIn("/etc/ld.so.cache", shown)
         self.assertIn("/etc/hosts", shown)

@@ -391,7 +391,7 @@ json::object scaled(const Request& request, const Object& before, json::object& 
   json::object tree = shown_tree(request, before);
   put_scale(tree, scale, scale_paths(request));
   const std::string version = text_at(metadata_of(scale), "resourceVersion");
-  metadata_of(tree)["resourceVersion"] = version;
+  metadata_of(tree)["resourceVersion"] = version.empty() ? std::to_string(before.meta.seq) : version;
   return tree;
 }
 
