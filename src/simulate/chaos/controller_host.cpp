@@ -2,6 +2,7 @@
 
 #include "controller/collector.h"
 #include "controller/health_runner.h"
+#include "simulate/chaos/health.h"
 #include "controller/planner_actor.h"
 #include "io/sha256.h"
 #include "model/job.h"
@@ -85,7 +86,8 @@ ControllerHost::ControllerHost(World& world) : world_(world), dice_(world.settin
        [this](const Actor::Turn& turn, bool up_to_date) { planned(turn, up_to_date); });
   host([] { return std::make_unique<Collector>(); });
   host([this] { return std::make_unique<Replicas>(world_.settings.seed * 977 + ++replicas_made_); });
-  host([] { return std::make_unique<HealthRunner>(); });
+  if (ChaosHealth::there(world_.settings.seed))
+    host([] { return std::make_unique<HealthRunner>(); });
 }
 
 // Opens the engine over what the log holds, as a controller's process does, and makes its actors.

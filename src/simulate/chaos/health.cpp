@@ -6,7 +6,7 @@
 namespace lockstep::sim {
 
 ChaosHealth::ChaosHealth(World& world)
-    : world_(world), rng_(world.settings.seed ^ 0x6865'616c'7468), there_(rng_.chance(0.4)) {}
+    : world_(world), rng_(world.settings.seed ^ 0x6865'616c'7468), there_(there(world.settings.seed)) {}
 
 HealthCheck ChaosHealth::new_check() {
   HealthCheck check;

@@ -48,7 +48,7 @@ constexpr Named kMutants[] = {
     {Mutant::kStaleReading, "stale-reading", 1},
     {Mutant::kGoneBeforeStopped, "gone-before-stopped", 1},
     {Mutant::kOwnSilence, "own-silence", 13},
-    {Mutant::kHealthStaysOpen, "health-stays-open", 1},
+    {Mutant::kHealthStaysOpen, "health-stays-open", 5},
 };
 // Beside kNone two are missing, since too few seeds bring what they take: kStalePause wants an answer that is older than
 // two orders, kHealthOpensDrained a drain while a check runs. core/preemption_test and core/health_test plant them.
