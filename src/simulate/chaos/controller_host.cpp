@@ -2,11 +2,11 @@
 
 #include "controller/collector.h"
 #include "controller/health_runner.h"
-#include "simulate/chaos/health.h"
 #include "controller/planner_actor.h"
 #include "io/sha256.h"
 #include "model/job.h"
 #include "model/plan.h"
+#include "simulate/chaos/health.h"
 #include "simulate/chaos/replicas.h"
 #include "simulate/chaos/world.h"
 #include "wire/entry_stream.h"

@@ -50,8 +50,9 @@ constexpr Named kMutants[] = {
     {Mutant::kOwnSilence, "own-silence", 13},
     {Mutant::kHealthStaysOpen, "health-stays-open", 5},
 };
-// Beside kNone two are missing, since too few seeds bring what they take: kStalePause wants an answer that is older than
-// two orders, kHealthOpensDrained a drain while a check runs. core/preemption_test and core/health_test plant them.
+// Beside kNone two are missing, since too few seeds bring what they take: kStalePause wants an answer that is older
+// than two orders, kHealthOpensDrained a drain while a check runs. core/preemption_test and core/health_test plant
+// them.
 static_assert(std::size(kMutants) + 3 == static_cast<std::size_t>(Mutant::kSimulatedEnd));
 
 // What the checkers say of that seed; "" when they are content.
