@@ -111,12 +111,11 @@ Routes::Found Routes::find(std::string_view method, std::string_view path, std::
   return found;
 }
 
-std::size_t Routes::body_bound(const HttpRequest& head) const {
+std::size_t Routes::body_bound(const HttpRequest& head, bool proven) const {
   std::vector<std::string> names;
   const Route* route = find(head.method, head.path, names).route;
   const std::size_t bound = route ? route->body_bytes_max : kNoBody;
-  const bool judged = route && route->right == Right::kJudged;  // the server asks whether the head proves its caller
-  return head.peer.how == Peer::How::kNobody && !judged ? std::min(bound, kTokenBody) : bound;
+  return head.peer.how == Peer::How::kNobody && !proven ? std::min(bound, kTokenBody) : bound;
 }
 
 std::string Routes::rights_table() const {

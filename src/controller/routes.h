@@ -38,7 +38,8 @@ class Routes {
   Found find(std::string_view method, std::string_view path, std::vector<std::string>& names) const;
 
   // For HttpLimits: how long a body this request may have, before it is read. Paths that are not answered get little.
-  std::size_t body_bound(const HttpRequest& head) const;
+  // proven: the head itself says who calls, though the connection does not (HttpLimits::proves_itself).
+  std::size_t body_bound(const HttpRequest& head, bool proven = false) const;
   // The section of docs/security.md, as Markdown: a line for each row, a column for each kind of caller.
   std::string rights_table() const;
   std::span<const Route* const> rows() const { return rows_; }

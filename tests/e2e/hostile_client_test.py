@@ -246,7 +246,7 @@ class WhatBecomesOfAStep(unittest.TestCase):
             c.pull_plug("n2")
             _, said = srun.communicate(timeout=60)
             self.assertNotEqual(srun.returncode, 0, said)
-            self.assertRegex(said, "Node failure|Killed")  # whichever word of the dying node was the last to come
+            self.assertIn("Node failure", said)
 
     def test_a_node_that_does_not_answer_keeps_nobody(self):
         with Cluster(nodes=2, gpus=None, cpus=8) as c:

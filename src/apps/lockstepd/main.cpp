@@ -339,7 +339,9 @@ Result<void> run(const DaemonOptions& options) {
     return shown != head.headers.end() && shown->second.starts_with(kBearer) &&
            signer->verify(std::string_view(shown->second).substr(kBearer.size())).has_value();
   };
-  limits.body_bound = [routes = settings.api.routes](const HttpRequest& head) { return routes->body_bound(head); };
+  limits.body_bound = [routes = settings.api.routes, proves = limits.proves_itself](const HttpRequest& head) {
+    return routes->body_bound(head, head.peer.how == Peer::How::kNobody && proves(head));
+  };
   auto server = make_http_server(
       *loop, [&](std::shared_ptr<HttpExchange> exchange) { controller->handle(std::move(exchange)); }, limits);
   const auto opened = make_public(state, options.socket, ca->certificate_pem());
