@@ -16,17 +16,6 @@ constexpr std::string_view kDefinitions = "customresourcedefinitions.apiextensio
 constexpr std::string_view kCleanup = "customresourcecleanup.apiextensions.k8s.io";
 constexpr std::size_t kDeletionsAtOnce = 200;
 
-std::string text_in(const json::value& value, std::string_view name) {
-  const json::value* text = member(value, name);
-  return text ? std::string(text_of(*text)) : std::string();
-}
-
-const json::value& part(const json::value& value, std::string_view name) {
-  static const json::value none;
-  const json::value* found = member(value, name);
-  return found ? *found : none;
-}
-
 // Names that another definition of the group has already; empty: none.
 std::string clash(const ObjectView& view, const Object& mine, const json::value& spec) {
   const std::string group = text_in(spec, "group");

@@ -24,17 +24,6 @@ constexpr const char* kOfEndpoints = "endpointslicemirroring-controller.k8s.io";
 constexpr const char* kSkipMirror = "endpointslice.kubernetes.io/skip-mirror";
 constexpr const char* kByController = "endpoints.kubernetes.io/managed-by";
 
-std::string text_in(const json::value& value, std::string_view name) {
-  const json::value* text = member(value, name);
-  return text ? std::string(text_of(*text)) : std::string();
-}
-
-const json::value& part(const json::value& value, std::string_view name) {
-  static const json::value none;
-  const json::value* found = member(value, name);
-  return found ? *found : none;
-}
-
 const std::string* label_of(const Object& object, std::string_view key) {
   if (object.meta.extra)
     for (const auto& [name, value] : object.meta.extra->labels)

@@ -13,11 +13,6 @@ namespace lockstep::kube {
 
 namespace {
 
-std::string text_in(const json::value& value, std::string_view name) {
-  const json::value* text = member(value, name);
-  return text ? std::string(text_of(*text)) : std::string();
-}
-
 json::object& object_at(json::object& tree, std::string_view name) {
   json::value& value = tree[name];
   return value.is_object() ? value.get_object() : value.emplace_object();

@@ -78,18 +78,39 @@ std::string_view text_of(const json::value& value) {
   return value.is_string() ? std::string_view(value.get_string()) : std::string_view();
 }
 
+namespace {
+
+const json::value kNothing;
+
+const json::object* object_in(const json::value* found) { return found == nullptr ? nullptr : found->if_object(); }
+const json::array* array_in(const json::value* found) { return found == nullptr ? nullptr : found->if_array(); }
+const json::value& value_in(const json::value* found) { return found == nullptr ? kNothing : *found; }
+
+}  // namespace
+
 const json::value* member(const json::value& value, std::string_view key) {
   return value.is_object() ? value.get_object().if_contains(key) : nullptr;
 }
+const json::value* member(const json::object& object, std::string_view key) { return object.if_contains(key); }
 
 const json::object* member_object(const json::value& value, std::string_view key) {
-  const json::value* found = member(value, key);
-  return found == nullptr ? nullptr : found->if_object();
+  return object_in(member(value, key));
+}
+const json::object* member_object(const json::object& object, std::string_view key) {
+  return object_in(member(object, key));
 }
 
-const json::array* member_array(const json::value& value, std::string_view key) {
-  const json::value* found = member(value, key);
-  return found == nullptr ? nullptr : found->if_array();
+const json::array* member_array(const json::value& value, std::string_view key) { return array_in(member(value, key)); }
+const json::array* member_array(const json::object& object, std::string_view key) {
+  return array_in(member(object, key));
+}
+
+const json::value& part(const json::value& value, std::string_view key) { return value_in(member(value, key)); }
+const json::value& part(const json::object& object, std::string_view key) { return value_in(member(object, key)); }
+
+std::string text_in(const json::value& value, std::string_view key) { return std::string(text_of(part(value, key))); }
+std::string text_in(const json::object& object, std::string_view key) {
+  return std::string(text_of(part(object, key)));
 }
 
 }  // namespace lockstep::kube

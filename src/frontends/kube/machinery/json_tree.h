@@ -26,9 +26,17 @@ double number_of(const json::value& value);  // 0 for what is none
 std::string number_text(const json::value& value);
 
 std::string_view text_of(const json::value& value);                         // "" for what is no text
+// Members of a value or of an object, which is not copied for it.
 const json::value* member(const json::value& value, std::string_view key);  // null: no object, or no such key
+const json::value* member(const json::object& object, std::string_view key);
 const json::object* member_object(const json::value& value, std::string_view key);
+const json::object* member_object(const json::object& object, std::string_view key);
 const json::array* member_array(const json::value& value, std::string_view key);
+const json::array* member_array(const json::object& object, std::string_view key);
+const json::value& part(const json::value& value, std::string_view key);  // null where there is none
+const json::value& part(const json::object& object, std::string_view key);
+std::string text_in(const json::value& value, std::string_view key);  // "" for what is no text
+std::string text_in(const json::object& object, std::string_view key);
 
 // Drops the members that `unwanted` picks, in one pass, and keeps the order of the others.
 template <class Unwanted>

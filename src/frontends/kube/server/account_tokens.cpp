@@ -27,11 +27,6 @@ std::int64_t number_at(const json::value& value, std::string_view name, std::int
   return static_cast<std::int64_t>(number_of(*number));
 }
 
-std::string text_in(const json::value& value, std::string_view name) {
-  const json::value* text = member(value, name);
-  return text ? std::string(text_of(*text)) : std::string();
-}
-
 // The object that the claims bind the token to is still the same one.
 bool still_there(const Tables& tables, const json::value& claims, const std::string& ns) {
   const json::value* ours = member(claims, "kubernetes.io");

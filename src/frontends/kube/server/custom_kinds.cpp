@@ -13,17 +13,6 @@ namespace lockstep::kube {
 
 namespace {
 
-std::string text_in(const json::value& value, std::string_view name) {
-  const json::value* text = member(value, name);
-  return text ? std::string(text_of(*text)) : std::string();
-}
-
-const json::value& part(const json::value& value, std::string_view name) {
-  static const json::value none;
-  const json::value* found = member(value, name);
-  return found ? *found : none;
-}
-
 bool is_established(const json::value& body) {
   if (const json::array* conditions = member_array(part(body, "status"), "conditions"))
     for (const json::value& one : *conditions)

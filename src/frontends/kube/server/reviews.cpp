@@ -11,11 +11,6 @@ namespace lockstep::kube {
 
 namespace {
 
-std::string text_in(const json::value& value, std::string_view name) {
-  const json::value* text = member(value, name);
-  return text ? std::string(text_of(*text)) : std::string();
-}
-
 std::vector<std::string> texts_in(const json::value& value, std::string_view name) {
   std::vector<std::string> out;
   if (const json::array* texts = member_array(value, name))

@@ -1,5 +1,6 @@
 #include "frontends/kube/server/server.h"
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
@@ -73,6 +74,13 @@ struct KubeServer::Inner {
 
   WriteTools tools() const { return {powers.random_hex, services, roles}; }
 
+  // What is not stored has no verb but "create", and that only where somebody answers it.
+  static bool allowed(const Kind& kind, const std::string& sub, std::string_view verb) {
+    if (!kind.stored())
+      return false;
+    return sub.empty() ? kind.has_verb(verb) : std::ranges::find(kind.subresource(sub)->verbs, verb) != kind.subresource(sub)->verbs.end();
+  }
+
   void dispatch(const Asked& request) {
     const std::string& verb = request->target.verb;
     const std::string& sub = request->target.subresource;
@@ -80,6 +88,8 @@ struct KubeServer::Inner {
       return create_review(request, *roles, powers.tokens);
     if (verb == "create" && request->kind->type == "serviceaccounts" && sub == "token")
       return create_token(request, powers.tokens, powers.random_hex(16));
+    if (!allowed(*request->kind, sub, verb))
+      return answer_status(*request, Status::method_not_allowed(request->resource(), verb));
     const bool named = !request->target.name.empty();
     if (verb == "get" && named)
       return get_object(request);

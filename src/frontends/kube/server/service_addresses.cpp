@@ -15,11 +15,6 @@ constexpr std::string_view kServices = "services", kAddresses = "ipaddresses.net
 constexpr std::uint32_t kRangeFirst = (10u << 24) + (96u << 16), kRangeSize = 1u << 16;
 constexpr int kTries = 4096;
 
-std::string text_in(const json::value& value, std::string_view name) {
-  const json::value* text = member(value, name);
-  return text ? std::string(text_of(*text)) : std::string();
-}
-
 std::string address_text(std::uint32_t address) {
   return format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
 }
@@ -62,7 +57,7 @@ const json::array* ports_of(const json::object& tree) {
 std::uint32_t port_before(const json::object* old, const json::value& port) {
   if (const json::array* ports = old ? ports_of(*old) : nullptr)
     for (const json::value& one : *ports)
-      if (text_in(one, "name") == text_in(port, "name") && same_json(*member(one, "port"), *member(port, "port")))
+      if (text_in(one, "name") == text_in(port, "name") && same_json(part(one, "port"), part(port, "port")))
         return port_of(one);
   return 0;
 }
