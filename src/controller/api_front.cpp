@@ -176,6 +176,9 @@ class Api::Front final : public FrontVisit {
   void stream(HttpResponse head, Pull pull, Duration longest) override {
     api_.follow(visit_, std::move(head), std::move(pull), longest);
   }
+  void reach(const ContainerAsk&, std::function<void(Result<std::unique_ptr<Stream>>)> then) override {
+    then(Error{Errc::kUnsupported, "containers are not reached yet", {}});
+  }
   std::unique_ptr<Stream> upgrade(const std::string& protocol) override { return visit_.exchange->upgrade(protocol); }
 
  private:

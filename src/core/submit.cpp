@@ -77,8 +77,9 @@ Result<void> check_volumes_of(const SandboxContainer& one, const Sandbox& sandbo
   for (const Mount& mount : one.container.mounts) {
     if (!mount.source.starts_with(kVolumePrefix))
       continue;
-    const std::string volume = mount.source.substr(kVolumePrefix.size());
-    if (std::find(sandbox.volumes.begin(), sandbox.volumes.end(), volume) == sandbox.volumes.end())
+    const std::string_view path = std::string_view(mount.source).substr(kVolumePrefix.size());
+    const std::string_view volume = path.substr(0, path.find('/'));
+    if (std::ranges::none_of(sandbox.volumes, [&](const SandboxVolume& known) { return known.name == volume; }))
       return invalid(format("container {} mounts volume {}, which the sandbox does not have", one.name, volume), field);
   }
   return {};
@@ -108,7 +109,9 @@ Result<void> check_sandbox(const GroupSpec& group, const std::string& field) {
   if (!has_main)
     return invalid("a sandbox needs a container of kind main, with which it ends", field);
   TRY(check_names(names, "container", field));
-  return check_names(sandbox.volumes, "volume", field);
+  names.clear();
+  for (const SandboxVolume& volume : sandbox.volumes) names.push_back(volume.name);
+  return check_names(names, "volume", field);
 }
 
 Result<void> check_group(const JobSpec& spec, std::size_t g) {

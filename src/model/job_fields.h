@@ -57,6 +57,12 @@ constexpr void describe(V& v, const Probe*) {
   v("period_us", &Probe::period, bounded::kSpan);
   v("timeout_us", &Probe::timeout, bounded::kSpan);
   v("failures", &Probe::failures);
+  v("successes", &Probe::successes);
+  v("host", &Probe::host, bounded::kName);
+  v("tls", &Probe::tls);
+  v("headers", &Probe::headers, bounded::kVariables);
+  v("service", &Probe::service, bounded::kName);
+  v("kill_wait_us", &Probe::kill_wait, bounded::kSpan);
 }
 
 template <class V>
@@ -129,6 +135,37 @@ constexpr void describe(V& v, const Service*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const ContainerRights*) {
+  v("uid", &ContainerRights::uid);
+  v("gid", &ContainerRights::gid);
+  v("groups", &ContainerRights::groups, bounded::Items{kNamesMax});
+  v("add_capabilities", &ContainerRights::add_capabilities, bounded::kNames);
+  v("drop_capabilities", &ContainerRights::drop_capabilities, bounded::kNames);
+  v("privileged", &ContainerRights::privileged);
+  v("no_new_privileges", &ContainerRights::no_new_privileges);
+  v("read_only_root", &ContainerRights::read_only_root);
+  v("seccomp", &ContainerRights::seccomp, bounded::kPath);
+}
+
+template <class V>
+constexpr void describe(V& v, const ContainerHook*) {
+  v("how", &ContainerHook::how);
+  v("argv", &ContainerHook::argv, bounded::kArgv);
+  v("host", &ContainerHook::host, bounded::kName);
+  v("path", &ContainerHook::path, bounded::kPath);
+  v("port", &ContainerHook::port);
+  v("tls", &ContainerHook::tls);
+  v("headers", &ContainerHook::headers, bounded::kVariables);
+  v("sleep_us", &ContainerHook::sleep, bounded::kSpan);
+}
+
+template <class V>
+constexpr void describe(V& v, const PlacedVariable*) {
+  v("what", &PlacedVariable::what);
+  v.always("name", &PlacedVariable::name, bounded::kName);
+}
+
+template <class V>
 constexpr void describe(V& v, const SandboxContainer*) {
   v.always("name", &SandboxContainer::name, bounded::kName);
   v("kind", &SandboxContainer::kind);
@@ -137,14 +174,68 @@ constexpr void describe(V& v, const SandboxContainer*) {
   v("probes", &SandboxContainer::probes, bounded::Items{kAsksMax});
   v("std_out", &SandboxContainer::std_out, bounded::kPath);
   v("std_err", &SandboxContainer::std_err, bounded::kPath);
+  v("rights", &SandboxContainer::rights);
+  v("begun", &SandboxContainer::begun);
+  v("ending", &SandboxContainer::ending);
+  v("milli_cores", &SandboxContainer::milli_cores);
+  v("cpu_weight", &SandboxContainer::cpu_weight);
+  v("memory_bytes", &SandboxContainer::memory_bytes);
+  v("message_file", &SandboxContainer::message_file, bounded::kPath);
+  v("message_from_log", &SandboxContainer::message_from_log);
+  v("keeps_input", &SandboxContainer::keeps_input);
+  v("input_ends_once", &SandboxContainer::input_ends_once);
+  v("terminal", &SandboxContainer::terminal);
+  v("fetch", &SandboxContainer::fetch);
+  v("placed_env", &SandboxContainer::placed_env, bounded::Items{kAsksMax});
   describe(v, static_cast<const Program*>(nullptr));
+}
+
+template <class V>
+constexpr void describe(V& v, const SandboxVolume*) {
+  v.always("name", &SandboxVolume::name, bounded::kName);
+  v("kind", &SandboxVolume::kind);
+  v("bytes_max", &SandboxVolume::bytes_max);
+  v("path", &SandboxVolume::path, bounded::kPath);
+  v("path_type", &SandboxVolume::path_type, bounded::kName);
+}
+
+template <class V>
+constexpr void describe(V& v, const HostAlias*) {
+  v("address", &HostAlias::address, bounded::kName);
+  v("names", &HostAlias::names, bounded::kNames);
+}
+
+template <class V>
+constexpr void describe(V& v, const NameLookup*) {
+  v("servers", &NameLookup::servers, bounded::kNames);
+  v("searches", &NameLookup::searches, bounded::kNames);
+  v("options", &NameLookup::options, bounded::kNames);
+}
+
+template <class V>
+constexpr void describe(V& v, const PublishedPort*) {
+  v("node_port", &PublishedPort::node_port);
+  v("port", &PublishedPort::port);
+  v("protocol", &PublishedPort::protocol, bounded::kName);
+  v("node_address", &PublishedPort::node_address, bounded::kName);
 }
 
 template <class V>
 constexpr void describe(V& v, const Sandbox*) {
   v("network", &Sandbox::network);
   v("containers", &Sandbox::containers, bounded::Items{kContainersMax});
-  v("volumes", &Sandbox::volumes, bounded::Texts{kVolumesMax, kNamesBytesMax, bounded::kName});
+  v("volumes", &Sandbox::volumes, bounded::Items{kVolumesMax});
+  v("front_end_files", &Sandbox::front_end_files);
+  v("host_name", &Sandbox::host_name, bounded::kName);
+  v("domain", &Sandbox::domain, bounded::kName);
+  v("aliases", &Sandbox::aliases, bounded::Items{kAsksMax});
+  v("lookup", &Sandbox::lookup);
+  v("published", &Sandbox::published, bounded::Items{kAsksMax});
+  v("sysctls", &Sandbox::sysctls, bounded::kVariables);
+  v("files_group", &Sandbox::files_group);
+  v("shared_processes", &Sandbox::shared_processes);
+  v("node_processes", &Sandbox::node_processes);
+  v("node_ipc", &Sandbox::node_ipc);
 }
 
 template <class V>

@@ -330,6 +330,13 @@ constexpr void describe(V& v, const ContainerStatus*) {
   v("ended_us", &ContainerStatus::ended);
   v("exit", &ContainerStatus::exit);
   v("reason", &ContainerStatus::reason, bounded::kPhrase);
+  v("message", &ContainerStatus::message, bounded::kPhrase);
+  v("begun", &ContainerStatus::begun);
+  v("last_started_us", &ContainerStatus::last_started);
+  v("last_ended_us", &ContainerStatus::last_ended);
+  v("last_reason", &ContainerStatus::last_reason, bounded::kPhrase);
+  v("last_message", &ContainerStatus::last_message, bounded::kPhrase);
+  v("image_digest", &ContainerStatus::image_digest, bounded::kName);
 }
 
 template <class V>

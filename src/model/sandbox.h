@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -25,6 +27,38 @@ enum class TaskNetwork : unsigned char {
 
 enum class ContainerKind : unsigned char { kMain, kInit, kSidecar };
 
+// Who the processes of a container are and what they may do beyond a plain program. Only a sandbox of root's may ask
+// for more than its job's user has.
+struct ContainerRights {
+  std::optional<std::uint32_t> uid, gid;  // none: of a sandbox of root's what the image says, else the job's user
+  std::vector<std::uint32_t> groups;      // further ones
+  std::vector<std::string> add_capabilities, drop_capabilities;  // "NET_ADMIN"; "ALL"
+  bool privileged = false;         // every capability, and every device of the node
+  bool no_new_privileges = false;  // setuid programs give none
+  bool read_only_root = false;
+  std::string seccomp;  // "" = the node's usual filter, "unconfined", or a file under the node's folder of filters
+  friend bool operator==(const ContainerRights&, const ContainerRights&) = default;
+};
+
+// What is done once when a container has begun, or before it is ended.
+struct ContainerHook {
+  enum class How : unsigned char { kNone, kExec, kHttp, kSleep } how = How::kNone;
+  std::vector<std::string> argv;                             // kExec, in the container
+  std::string host, path;                                    // kHttp; host "" = the sandbox's address
+  std::uint16_t port = 0;                                    // kHttp
+  bool tls = false;                                          // kHttp: the certificate is not looked at
+  std::vector<std::pair<std::string, std::string>> headers;  // kHttp
+  Duration sleep;                                            // kSleep
+  friend bool operator==(const ContainerHook&, const ContainerHook&) = default;
+};
+
+// A variable whose value is known only where the task runs.
+struct PlacedVariable {
+  enum class What : unsigned char { kTaskAddress, kNodeAddress, kNodeName } what = What::kTaskAddress;
+  std::string name;
+  friend bool operator==(const PlacedVariable&, const PlacedVariable&) = default;
+};
+
 struct SandboxContainer : Program {
   using Bases = std::tuple<Program>;  // for the list of fields
   std::string name;                   // a DNS label, unique in its sandbox
@@ -33,14 +67,72 @@ struct SandboxContainer : Program {
   std::uint32_t restarts_max = 0;             // 0 = no bound
   std::vector<Probe> probes;
   std::string std_out, std_err;  // file patterns as the job's; "" = the task's output
+  ContainerRights rights;
+  ContainerHook begun, ending;     // the second within the job's kill wait
+  std::uint32_t milli_cores = 0;   // at most so much of a core's time; 0 = what the task has
+  std::uint32_t cpu_weight = 0;    // thousandths of a core it is weighed by beside the others; 0 = as them
+  std::uint64_t memory_bytes = 0;  // at most; 0 = what the task has
+  std::string message_file;        // inside: its first 4 KiB are the end's message
+  bool message_from_log = false;   // where the file is empty and it failed: the last lines it printed
+  bool keeps_input = false;        // its standard input stays open for who attaches
+  bool input_ends_once = false;    // and is closed when the first of them has gone
+  bool terminal = false;
+  enum class Fetch : unsigned char { kMissing, kAlways, kNever } fetch = Fetch::kMissing;  // the image
+  std::vector<PlacedVariable> placed_env;
   friend bool operator==(const SandboxContainer&, const SandboxContainer&) = default;
+};
+
+// A folder or file that containers mount as "volume:NAME" or "volume:NAME/PATH INSIDE".
+struct SandboxVolume {
+  enum class Kind : unsigned char {
+    kDisk,    // empty when the sandbox begins, and gone with it
+    kMemory,  // the same in memory, counted as the task's
+    kFiles,   // what the front end gives (SandboxFiles), kept up to date
+    kHost,    // of the node; for sandboxes of root's only
+  } kind = Kind::kDisk;
+  std::string name;
+  std::uint64_t bytes_max = 0;  // kDisk, kMemory: 0 = no bound of its own
+  std::string path;             // kHost
+  // kHost: "" = whatever is there; "Directory", "File", "Socket", "CharDevice", "BlockDevice" must be;
+  // "DirectoryOrCreate", "FileOrCreate" are made.
+  std::string path_type;
+  friend bool operator==(const SandboxVolume&, const SandboxVolume&) = default;
+};
+
+struct HostAlias {
+  std::string address;
+  std::vector<std::string> names;
+  friend bool operator==(const HostAlias&, const HostAlias&) = default;
+};
+
+// How names are looked up inside; all empty: as on the node.
+struct NameLookup {
+  std::vector<std::string> servers, searches, options;
+  friend bool operator==(const NameLookup&, const NameLookup&) = default;
+};
+
+// A port of the node that leads to the sandbox.
+struct PublishedPort {
+  std::uint16_t node_port = 0, port = 0;
+  std::string protocol = "tcp";  // or "udp", "sctp"
+  std::string node_address;      // "" = all of the node's
+  friend bool operator==(const PublishedPort&, const PublishedPort&) = default;
 };
 
 struct Sandbox {
   TaskNetwork network = TaskNetwork::kHost;
   std::vector<SandboxContainer> containers;  // none: the group's own program is all there is
-  // Names of folders that are empty when the sandbox begins and go with it. Containers mount them as "volume:NAME".
-  std::vector<std::string> volumes;
+  std::vector<SandboxVolume> volumes;
+  // The front end that made the job is asked for files and variables before a container starts: SandboxFiles.
+  bool front_end_files = false;
+  std::string host_name, domain;   // "" = the job's, the group's and the task's; none
+  std::vector<HostAlias> aliases;  // lines of /etc/hosts
+  NameLookup lookup;
+  std::vector<PublishedPort> published;
+  std::vector<std::pair<std::string, std::string>> sysctls;  // of its own network and IPC
+  std::optional<std::uint32_t> files_group;  // volumes belong to this group, and its processes have it
+  bool shared_processes = false;             // containers see each other's
+  bool node_processes = false, node_ipc = false;
   friend bool operator==(const Sandbox&, const Sandbox&) = default;
 };
 
@@ -63,6 +155,11 @@ struct ContainerStatus {
   Instant started, ended;      // of this life; while it waits, of the one before
   ExitStatus exit;             // of the last life that ended
   std::string reason;          // why it waits or ended: "CrashLoopBackOff"; "" = nothing to say
+  std::string message;         // the same in a sentence, or what it left in its file of messages
+  bool begun = false;          // runs, and its startup probe has passed and its first hook is done
+  Instant last_started, last_ended;  // of the life that ended before this one
+  std::string last_reason, last_message;
+  std::string image_digest;  // of the image that it runs: "sha256:…"
   friend bool operator==(const ContainerStatus&, const ContainerStatus&) = default;
 };
 

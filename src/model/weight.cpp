@@ -172,18 +172,57 @@ void weigh(Weigher& w, const Resources& resources, const char* name) {
 
 void weigh(Weigher& w, const std::vector<Probe>& probes) {
   w.list("probes", probes, [&](const Probe& probe) {
-    w.fields(8);
+    w.fields(11);
     w.text("path", probe.path);
     w.texts("argv", probe.argv);
     w.text("post_data", probe.post_data);
+    w.text("host", probe.host);
+    w.pairs("headers", probe.headers);
+    w.text("service", probe.service);
   });
 }
 
+void weigh(Weigher& w, const ContainerHook& hook, const char* name) {
+  w.fields(5);
+  w.texts(name, hook.argv);
+  w.text("host", hook.host);
+  w.text("path", hook.path);
+  w.pairs("headers", hook.headers);
+}
+
+void weigh(Weigher& w, const ContainerRights& rights) {
+  w.fields(6);
+  w.list("groups", rights.groups, [&](std::uint32_t) { w.bytes(11); });
+  w.texts("add_capabilities", rights.add_capabilities);
+  w.texts("drop_capabilities", rights.drop_capabilities);
+  w.text("seccomp", rights.seccomp);
+}
+
 void weigh(Weigher& w, const Sandbox& sandbox) {
-  w.fields(2);
-  w.texts("volumes", sandbox.volumes);
+  w.fields(8);
+  w.list("volumes", sandbox.volumes, [&](const SandboxVolume& volume) {
+    w.fields(2);
+    w.text("name", volume.name);
+    w.text("path", volume.path);
+    w.text("path_type", volume.path_type);
+  });
+  w.text("host_name", sandbox.host_name);
+  w.text("domain", sandbox.domain);
+  w.list("aliases", sandbox.aliases, [&](const HostAlias& alias) {
+    w.text("address", alias.address);
+    w.texts("names", alias.names);
+  });
+  w.texts("servers", sandbox.lookup.servers);
+  w.texts("searches", sandbox.lookup.searches);
+  w.texts("options", sandbox.lookup.options);
+  w.list("published", sandbox.published, [&](const PublishedPort& port) {
+    w.fields(2);
+    w.text("protocol", port.protocol);
+    w.text("node_address", port.node_address);
+  });
+  w.pairs("sysctls", sandbox.sysctls);
   w.list("containers", sandbox.containers, [&](const SandboxContainer& container) {
-    w.fields(5);
+    w.fields(13);
     w.text("name", container.name);
     w.text("std_out", container.std_out);
     w.text("std_err", container.std_err);
@@ -191,6 +230,14 @@ void weigh(Weigher& w, const Sandbox& sandbox) {
     w.pairs("env", container.env);
     weigh(w, container.container);
     weigh(w, container.probes);
+    weigh(w, container.rights);
+    weigh(w, container.begun, "begun");
+    weigh(w, container.ending, "ending");
+    w.text("message_file", container.message_file);
+    w.list("placed_env", container.placed_env, [&](const PlacedVariable& variable) {
+      w.fields(1);
+      w.text("name", variable.name);
+    });
   });
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "model/command.h"
+#include "model/container_ask.h"
 #include "ports/http.h"
 #include "routes/route.h"
 #include "views/read_context.h"
@@ -60,6 +61,9 @@ class FrontVisit {
   // A head at once, then what is pulled, for as long as the client listens, at most `longest`. A client that does not
   // read is cut off.
   virtual void stream(HttpResponse head, Pull pull, Duration longest) = 0;
+  // A stream to the container where it runs, or why there is none. Later, on the I/O thread; the visit is still to be
+  // answered.
+  virtual void reach(const ContainerAsk& ask, std::function<void(Result<std::unique_ptr<Stream>>)> then) = 0;
   // 101: the connection becomes the caller's own. Null: the client is gone, or has been refused.
   virtual std::unique_ptr<Stream> upgrade(const std::string& protocol) = 0;
 };

@@ -271,7 +271,7 @@ Result<SandboxSurroundings> take_surroundings(const Sandbox& sandbox) {
     folder += "/" + part;
     TRY(make_folder(folder));
   }
-  for (const std::string& volume : sandbox.volumes) TRY(make_folder(folder + "/" + volume));
+  for (const SandboxVolume& volume : sandbox.volumes) TRY(make_folder(folder + "/" + volume.name));
   out.volumes = folder;
   set_variable(out.env, kVolumesVariable, folder);
   return out;

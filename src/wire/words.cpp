@@ -39,8 +39,8 @@ static_assert(names_all(kSharings, Sharing::kExclusiveUser));
 constexpr std::string_view kProbeWhats[] = {"startup", "readiness", "liveness"};
 static_assert(names_all(kProbeWhats, Probe::What::kLiveness));
 
-constexpr std::string_view kProbeHows[] = {"http", "tcp", "exec"};
-static_assert(names_all(kProbeHows, Probe::How::kExec));
+constexpr std::string_view kProbeHows[] = {"http", "tcp", "exec", "grpc"};
+static_assert(names_all(kProbeHows, Probe::How::kGrpc));
 
 constexpr std::string_view kDependencyTypes[] = {"after",        "after_any",  "after_ok",
                                                  "after_not_ok", "after_corr", "singleton"};
@@ -83,6 +83,15 @@ constexpr std::string_view kContainerKinds[] = {"main", "init", "sidecar"};
 static_assert(names_all(kContainerKinds, ContainerKind::kSidecar));
 constexpr std::string_view kContainerStates[] = {"waiting", "running", "ended"};
 static_assert(names_all(kContainerStates, ContainerState::kEnded));
+
+constexpr std::string_view kHookHows[] = {"none", "exec", "http", "sleep"};
+static_assert(names_all(kHookHows, ContainerHook::How::kSleep));
+constexpr std::string_view kPlacedVariables[] = {"task_address", "node_address", "node_name"};
+static_assert(names_all(kPlacedVariables, PlacedVariable::What::kNodeName));
+constexpr std::string_view kFetches[] = {"missing", "always", "never"};
+static_assert(names_all(kFetches, SandboxContainer::Fetch::kNever));
+constexpr std::string_view kVolumeKinds[] = {"disk", "memory", "files", "host"};
+static_assert(names_all(kVolumeKinds, SandboxVolume::Kind::kHost));
 
 constexpr std::string_view kTaskStates[] = {"waiting", "running", "ended"};
 static_assert(names_all(kTaskStates, TaskState::kEnded));
@@ -141,6 +150,10 @@ WordList words_of(Launch) { return kLaunches; }
 WordList words_of(TaskNetwork) { return kTaskNetworks; }
 WordList words_of(ContainerKind) { return kContainerKinds; }
 WordList words_of(ContainerState) { return kContainerStates; }
+WordList words_of(ContainerHook::How) { return kHookHows; }
+WordList words_of(PlacedVariable::What) { return kPlacedVariables; }
+WordList words_of(SandboxContainer::Fetch) { return kFetches; }
+WordList words_of(SandboxVolume::Kind) { return kVolumeKinds; }
 WordList words_of(RestartRule) { return kRestartRules; }
 WordList words_of(Sharing) { return kSharings; }
 WordList words_of(Probe::What) { return kProbeWhats; }
