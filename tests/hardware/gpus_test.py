@@ -128,5 +128,122 @@ class RealGpus(unittest.TestCase):
             self.assertEqual([float(line) for line in out.split()], [100.0, 50.0], "the daemon answers, and the task has its share")
 
 
+BUSY = """
+import sys, time, torch
+a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    for _ in range(50):
+        b = a @ a
+    torch.cuda.synchronize()
+print("sum", torch.isfinite(b).all().item(), flush=True)
+"""
+
+SHARED = """
+import os, pickle, sys, time, torch
+from torch.multiprocessing.reductions import reduce_tensor
+path, rank = sys.argv[1], int(os.environ["SLURM_PROCID"])
+def wait(name):
+    for _ in range(600):
+        if os.path.exists(name):
+            return
+        time.sleep(0.1)
+    sys.exit("waited in vain for " + name)
+if rank == 0:
+    tensor = torch.arange(1000, device="cuda", dtype=torch.float64)
+    torch.cuda.synchronize()
+    with open(path + ".new", "wb") as f:
+        pickle.dump(reduce_tensor(tensor), f)
+    os.rename(path + ".new", path)
+    wait(path + ".read")
+    print("first now", tensor[0].item())
+else:
+    wait(path)
+    with open(path, "rb") as f:
+        make, args = pickle.load(f)
+    other = make(*args)
+    print("the other's sum", other.sum().item())
+    other[0] = 7
+    torch.cuda.synchronize()
+    open(path + ".read", "w").close()
+"""
+
+
+def cuda_python():
+    done = subprocess.run([sys.executable, "-c", "import torch; print(torch.version.cuda, torch.cuda.is_available())"], capture_output=True, text=True)
+    return done.returncode == 0 and done.stdout.split()[-1] == "True"
+
+
+@unittest.skipUnless(THEIRS and cuda_python(), "no NVIDIA GPU here, or no torch that sees it: jobs were not run on one")
+class JobsOnRealGpus(unittest.TestCase):
+    """What jobs find on a real GPU: their own, nobody else's, and as much of it as they were promised."""
+
+    @classmethod
+    def setUpClass(cls):
+        from cluster import Cluster
+        cls.c = Cluster(nodes=0)
+        cls.c.up()
+        for name, text in (("busy.py", BUSY), ("shared.py", SHARED)):
+            with open(os.path.join(cls.c.work, name), "w") as f:
+                f.write(text)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.c.down()
+
+    def python(self, *words):
+        return [sys.executable, *words]
+
+    def test_who_asked_for_none_opens_none(self):
+        opens = "import os\ntry:\n os.open('/dev/nvidia0', os.O_RDWR); print('open')\nexcept OSError as e:\n print(e.errno)"
+        self.assertEqual(self.c.ok("srun", "-Q", "--gpus=1", *self.python("-c", opens)).strip(), "open")
+        said = self.c.ok("srun", "-Q", *self.python("-c", opens)).strip()
+        if said == "open" and not self.c.ok("srun", "-Q", "cat", "/proc/self/cgroup").count("lockstep"):
+            self.skipTest("no control groups here: device files are open to everybody")
+        self.assertEqual(said, "1")
+        self.assertEqual(self.c.ok("srun", "-Q", *self.python("-c", "import torch; print(torch.cuda.is_available())"), timeout=120).strip(), "False")
+
+    def test_whole_gpus_are_one_jobs_at_a_time(self):
+        count = len(query(THEIRS, ["index"]))
+        holds = [self.c.wrap("sleep 3", "--gpus=1") for _ in range(count + 1)]
+        for job in holds:
+            self.assertEqual(self.c.wait(job), "COMPLETED")
+        times = [self.c.ok("sacct", "-nXPj", job, "-oStart,End").strip().split("|") for job in holds]
+        self.assertGreaterEqual(max(start for start, _ in times), min(end for _, end in times))
+
+    def test_what_it_used_is_told(self):
+        job = self.c.wrap(f"srun --gpus=1 {sys.executable} {self.c.work}/busy.py 12", "--gpus=1")
+        self.assertEqual(self.c.wait(job, timeout=120), "COMPLETED")
+        self.assertIn("sum True", self.c.output(job))
+        told = self.c.ok("sacct", "-nPj", f"{job}.0", "-oTRESUsageInAve,TRESUsageInMax").strip()
+        print(f"sacct says of 12 s of matrix products: {told}", file=sys.stderr)
+        use = dict(pair.split("=") for pair in told.split("|")[0].split(","))
+        self.assertGreater(int(use["gres/gpuutil"]), 20)
+        self.assertRegex(use["gres/gpumem"], r"^[1-9]")
+
+    def test_tasks_of_one_job_share_memory_of_a_gpu(self):
+        said = self.c.ok("srun", "-Q", "-n2", "--gpus=1", *self.python(os.path.join(self.c.work, "shared.py"), os.path.join(self.c.work, "handle")), timeout=180)
+        self.assertEqual(sorted(said.splitlines()), ["first now 7.0", "the other's sum 499500.0"])
+
+    def test_shards_run_side_by_side(self):
+        jobs = [self.c.wrap(f"{sys.executable} {self.c.work}/busy.py 8", "--gres=shard:4") for _ in range(2)]
+        for job in jobs:
+            self.assertEqual(self.c.wait(job, timeout=120), "COMPLETED")
+            self.assertIn("sum True", self.c.output(job))
+        (start, end), (other_start, other_end) = (self.c.ok("sacct", "-nXPj", job, "-oStart,End").strip().split("|") for job in jobs)
+        self.assertLess(max(start, other_start), min(end, other_end))
+
+    def test_mps_holds_a_job_to_its_threads(self):
+        if not shutil.which("nvidia-cuda-mps-control"):
+            self.skipTest("nvidia-cuda-mps-control is not installed: a share by MPS was not tried")
+        count = "import torch; print('processors', torch.cuda.get_device_properties(0).multi_processor_count)"
+        whole = int(subprocess.run(self.python("-c", count), capture_output=True, text=True).stdout.split()[-1])
+        job = self.c.wrap(f"{sys.executable} -c \"{count}\"; env | grep CUDA_MPS", "--gres=mps:50")
+        self.assertEqual(self.c.wait(job, timeout=120), "COMPLETED", self.c.output(job))
+        said = self.c.output(job)
+        print(f"under mps:50 of {whole} multiprocessors: {said}", file=sys.stderr)
+        self.assertLessEqual(int(re.search(r"processors (\d+)", said).group(1)), (whole + 1) // 2 + 1)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
