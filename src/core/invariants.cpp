@@ -274,6 +274,9 @@ void check_steps(const Tables& tables) {
       const Grant& grant = job->allocation->grants[place.grant];
       CHECK(grant.node == place.node && grant.cores.contains(place.cores) && grant.devices.contains(place.devices),
             format("step {}.{} uses more than its job", key.first.value, key.second));
+      for (const DevicePart& slice : place.slices)
+        CHECK(std::ranges::count(grant.parts, slice) == 1 && !slice.mig.empty(),
+              format("step {}.{} has a slice that its job does not", key.first.value, key.second));
     }
   }
   std::set<std::string> addresses;

@@ -1,6 +1,7 @@
 #include "core/step_layout.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <unordered_set>
@@ -24,6 +25,7 @@ struct Spot {
   const Node* node = nullptr;
   CoreSet cores;  // the step may take
   DeviceSet devices;
+  std::vector<DevicePart> slices;
   std::int64_t memory_mb = 0;
   std::uint32_t capacity = 0;  // tasks
   std::uint32_t tasks = 0;
@@ -34,8 +36,6 @@ bool has_memory(const Spot& spot, const StepSpec& spec) {
   return spec.memory_mb <= 0 || spot.grant->memory_mb == 0 || spec.memory_mb <= spot.memory_mb;
 }
 
-// Parts of devices are not divided among steps: each has all of its job's. What it says of them is how many its tasks
-// need.
 bool asks_for_whole(const std::vector<DeviceAsk>& asks) {
   return std::any_of(asks.begin(), asks.end(), [](const DeviceAsk& ask) { return ask.whole(); });
 }
@@ -54,12 +54,16 @@ bool is_of(const DevicePart& part, const DeviceAsk& ask, const Node& node) {
   return same_type && part.mig == ask.mig && (!ask.mig.empty() || part.milli >= ask.milli);
 }
 
-// How many tasks there are parts for.
-std::uint32_t tasks_of_parts(const Grant& grant, const Node& node, const StepSpec& spec) {
+bool is_slice(const DevicePart& part) { return !part.mig.empty(); }
+
+// How many tasks there are parts for. Shares of devices are not divided among steps: each has all of its job's, and what
+// it says of them is how many its tasks need.
+std::uint32_t tasks_of_parts(const Spot& spot, const StepSpec& spec) {
   std::uint32_t tasks = kTasksPerNodeMax;
   const auto parts_of = [&](const DeviceAsk& ask) {
-    return static_cast<std::uint32_t>(std::count_if(grant.parts.begin(), grant.parts.end(),
-                                                    [&](const DevicePart& part) { return is_of(part, ask, node); }));
+    const auto& parts = ask.mig.empty() ? spot.grant->parts : spot.slices;
+    return static_cast<std::uint32_t>(std::ranges::count_if(
+        parts, [&](const DevicePart& part) { return is_of(part, ask, *spot.node); }));
   };
   for (const DeviceAsk& ask : spec.devices_per_task)
     if (!ask.whole() && ask.count > 0)
@@ -96,6 +100,26 @@ std::vector<DeviceAsk> asks_on(const StepSpec& spec, std::uint32_t tasks) {
   return asks;
 }
 
+// Those of the free slices that so many tasks ask for; all, where the step names no device at all.
+std::vector<DevicePart> choose_slices(const Spot& spot, const StepSpec& spec) {
+  if (!names_devices(spec))
+    return spot.slices;
+  std::vector<DevicePart> left = spot.slices, out;
+  const auto take = [&](const DeviceAsk& ask, std::uint32_t count) {
+    for (; !ask.mig.empty() && count > 0; --count) {
+      const auto at = std::ranges::find_if(left, [&](const DevicePart& part) { return is_of(part, ask, *spot.node); });
+      if (at == left.end())
+        return;
+      out.push_back(*at);
+      left.erase(at);
+    }
+  };
+  for (const DeviceAsk& ask : spec.devices_per_node) take(ask, ask.count);
+  for (const DeviceAsk& ask : spec.devices_per_task) take(ask, ask.count * spot.tasks);
+  std::ranges::sort(out);
+  return out;
+}
+
 std::uint32_t capacity_of(const Spot& spot, const Job& job, const StepSpec& spec) {
   if (!has_memory(spot, spec))
     return 0;
@@ -103,7 +127,7 @@ std::uint32_t capacity_of(const Spot& spot, const Job& job, const StepSpec& spec
   // The job may have been granted fewer cores than tasks (overcommit): what was planned there always fits.
   if (!spec.exact && spot.cores == spot.grant->cores)
     tasks = std::max(tasks, spot.grant->tasks);
-  tasks = std::min(tasks, tasks_of_parts(*spot.grant, *spot.node, spec));
+  tasks = std::min(tasks, tasks_of_parts(spot, spec));
   if (spec.tasks_per_node > 0)
     tasks = std::min(tasks, spec.tasks_per_node);
   if (asks_for_whole(spec.devices_per_task))
@@ -218,6 +242,7 @@ Result<Layout> places_of(const std::vector<Spot>& spots, const Job& job, const S
         return Layout();
       place.devices = *chosen;
     }
+    place.slices = choose_slices(spot, spec);
     places.push_back(std::move(place));
   }
   if (total_left > 0)
@@ -229,12 +254,15 @@ Result<Layout> places_of(const std::vector<Spot>& spots, const Job& job, const S
 std::optional<Spot> spot_on(const Job& job, std::uint32_t grant_index, const Node& node, const StepSpec& spec,
                             const AllocationUse& use) {
   const Grant& grant = job.allocation->grants[grant_index];
-  Spot spot{grant_index, &grant, &node, grant.cores, grant.devices, grant.memory_mb, 0, 0};
+  Spot spot{grant_index, &grant, &node, grant.cores, grant.devices, {}, grant.memory_mb, 0, 0};
+  std::ranges::copy_if(grant.parts, std::back_inserter(spot.slices), is_slice);
   if (const auto used = use.find(grant_index); used != use.end() && !spec.overlap) {
     if (!spec.exact && used->second.any)
       return std::nullopt;
     spot.cores = spot.cores.minus(used->second.cores);
     spot.devices = spot.devices.minus(used->second.devices);
+    std::erase_if(spot.slices,
+                  [&](const DevicePart& slice) { return std::ranges::count(used->second.slices, slice) > 0; });
     spot.memory_mb -= used->second.memory_mb;
   }
   return spot;

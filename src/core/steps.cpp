@@ -48,6 +48,7 @@ void add_use(AllocationUse& use, const Step& step) {
     GrantUse& here = use[place.grant];
     here.cores = here.cores | place.cores;
     here.devices = here.devices | place.devices;
+    here.slices.insert(here.slices.end(), place.slices.begin(), place.slices.end());
     here.memory_mb += step.spec->memory_mb > 0 ? place.memory_mb : 0;
     here.any = true;
   }

@@ -15,7 +15,7 @@ struct HttpCaller {
   enum class Lane : unsigned char {
     kReserved,  // root, the server's own user, an administrator's certificate: bounded by the server alone
     kMember,    // a node's certificate: a fixed number of connections, which others cannot take
-    kUser,      // any other local user
+    kUser,      // any other local user, a user's certificate
     kStranger,  // an address that has shown no certificate
   } lane = Lane::kStranger;
   std::string name;  // "uid 1001", "node:n1", "10.0.0.7"; of IPv6 the first 64 bits

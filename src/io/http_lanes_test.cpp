@@ -42,6 +42,8 @@ TEST(HttpLanes, CallersAreToldApart) {
   EXPECT_EQ(caller_of(user(1001), 500).lane, Lane::kUser);
   EXPECT_EQ(caller_of(user(1001), 500).name, "uid 1001");
   EXPECT_EQ(caller_of(node("n1"), 500).lane, Lane::kMember);
+  const Peer ann{.how = Peer::How::kCertificate, .certificate_name = "user:ann", .certificate_role = "client"};
+  EXPECT_EQ(caller_of(ann, 500).lane, Lane::kUser);
   EXPECT_EQ(caller_of(stranger("10.0.0.7"), 500).name, "10.0.0.7");
   // Who has one address of a network has all of them.
   EXPECT_EQ(caller_of(stranger("2001:db8:1:2:3:4:5:6"), 500).name, "2001:db8:1:2");

@@ -297,6 +297,7 @@ constexpr void describe(V& v, const StepPlace*) {
   v("ranks", &StepPlace::ranks, bounded::RankList{});
   v("cores", &StepPlace::cores);
   v("devices", &StepPlace::devices);
+  v("slices", &StepPlace::slices, bounded::Ours{});
   v("memory_mb", &StepPlace::memory_mb);
 }
 

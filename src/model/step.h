@@ -71,6 +71,7 @@ struct StepPlace {
   std::vector<std::uint32_t> ranks;  // global ranks, ascending
   CoreSet cores;
   DeviceSet devices;
+  std::vector<DevicePart> slices;  // those MIG slices of the grant that it has; its other parts all steps share
   std::int64_t memory_mb = 0;
   friend bool operator==(const StepPlace&, const StepPlace&) = default;
 };

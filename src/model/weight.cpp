@@ -302,6 +302,13 @@ void weigh(Weigher& w, const JobSpec& spec) {
   w.text("health_check", spec.health_check);
 }
 
+void weigh_parts(Weigher& w, const char* name, const std::vector<DevicePart>& parts) {
+  w.list(name, parts, [&](const DevicePart& part) {
+    w.fields(4);
+    w.text("mig", part.mig);
+  });
+}
+
 void weigh(Weigher& w, const std::vector<Grant>& grants, const char* name) {
   w.list(name, grants, [&](const Grant& grant) {
     w.bytes(22);
@@ -311,10 +318,7 @@ void weigh(Weigher& w, const std::vector<Grant>& grants, const char* name) {
     w.bits("cores", grant.cores);
     w.number("memory_mb", static_cast<std::uint64_t>(grant.memory_mb));
     w.bits("devices", grant.devices);
-    w.list("parts", grant.parts, [&](const DevicePart& part) {
-      w.fields(4);
-      w.text("mig", part.mig);
-    });
+    weigh_parts(w, "parts", grant.parts);
     weigh_counts(w, "counted", grant.counted);
     if (grant.whole_node)
       w.bytes(18);
@@ -419,6 +423,7 @@ void weigh(Weigher& w, const Step& step) {
     weigh_ranks(w, place.ranks);
     w.bits("cores", place.cores);
     w.bits("devices", place.devices);
+    weigh_parts(w, "slices", place.slices);
     w.bytes(12 + digits(static_cast<std::uint64_t>(place.memory_mb < 0 ? -place.memory_mb : place.memory_mb)));
   });
   w.bytes(20 + step.members.size());

@@ -118,6 +118,28 @@ class MigSlices(Sharing):
             self.assertRegex(name, "^MIG-[0-9a-f-]{36}$")
         eventually(lambda: self.instances() == [], what="the slices are gone")
 
+    def test_steps_divide_the_slices_of_their_job(self):
+        script = ("srun -Q -n1 -c1 --exact --gres=gpu:1g.10gb:1 sh -c 'echo $CUDA_VISIBLE_DEVICES; until [ $(ls held* | wc -l) = 2 ]; do touch held$SLURM_STEP_ID; sleep 0.05; done' > one &\n"
+                  "srun -Q -n1 -c1 --exact --gres=gpu:1g.10gb:1 sh -c 'echo $CUDA_VISIBLE_DEVICES; until [ $(ls held* | wc -l) = 2 ]; do touch held$SLURM_STEP_ID; sleep 0.05; done' > two &\n"
+                  "wait; srun -Q -n1 sh -c 'echo $CUDA_VISIBLE_DEVICES'; srun -Q -n1 --gres=none sh -c 'echo none:$CUDA_VISIBLE_DEVICES'\n"
+                  "srun -Q -n1 --gres=gpu:1g.10gb:3 true; echo $?")
+        folder = os.path.join(self.c.work, "slices")
+        os.mkdir(folder)
+        os.chown(folder, ANN, ANN)
+        job = self.c.wrap(script, "--gres=gpu:1g.10gb:2", "-n2", f"--chdir={folder}", f"--output={folder}/out", user=ANN)
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        said = {}
+        for name in ("one", "two", "out"):
+            with open(os.path.join(folder, name)) as f:
+                said[name] = f.read().splitlines()
+        one, two = said["one"][0], said["two"][0]
+        self.assertRegex(one, "^MIG-[0-9a-f-]{36}$")
+        self.assertRegex(two, "^MIG-[0-9a-f-]{36}$")
+        self.assertNotEqual(one, two)
+        self.assertEqual(sorted(said["out"][0].split(",")), sorted([one, two]), "a step that asks for none has all")
+        self.assertEqual(said["out"][1], "none:")
+        self.assertIn("are too few for the step", "\n".join(said["out"]))
+
     def test_a_new_agent_keeps_what_runs_and_removes_what_nobody_has(self):
         go = os.path.join(self.c.work, "go-on")
         job = self.c.wrap(SHOWN + f"; while [ ! -e {go} ]; do sleep 0.05; done; {SHOWN}", "--gres=gpu:2g.20gb:1", user=ANN)

@@ -60,9 +60,22 @@ json::object text_schema(std::string_view format) {
   return out;
 }
 
+// What every object has, in words that clients look for the beginnings of.
+constexpr std::string_view kVersionSaid = "APIVersion defines the version of the schema that the object is written in.";
+constexpr std::string_view kKindSaid = "Kind is the name of what the object stands for.";
+constexpr std::string_view kMetadataSaid = "Standard object's metadata.";
+
 bool has_definition(const Schema& schema) { return !schema.name.empty() && schema.type != Schema::Type::kList; }
 
 }  // namespace
+
+// Version 3 allows nothing beside a reference.
+json::object Definitions::with(json::object schema, json::object more) const {
+  if (!more.empty() && schema.contains("$ref") && version_ == OpenApiVersion::kV3)
+    schema = json::object{{"allOf", json::array{std::move(schema)}}};
+  for (auto& entry : more) schema[entry.key()] = std::move(entry.value());
+  return schema;
+}
 
 json::object Definitions::reference(std::string_view name) const {
   return {{"$ref", (version_ == OpenApiVersion::kV2 ? "#/definitions/" : "#/components/schemas/") + std::string(name)}};
@@ -106,11 +119,7 @@ json::object Definitions::field(const Field& field) {
   }
   if (field.standard)
     more["default"] = *field.standard;
-  // Version 3 allows nothing beside a reference.
-  if (!more.empty() && out.contains("$ref") && version_ == OpenApiVersion::kV3)
-    out = json::object{{"allOf", json::array{std::move(out)}}};
-  for (auto& entry : more) out[entry.key()] = std::move(entry.value());
-  return out;
+  return with(std::move(out), std::move(more));
 }
 
 json::object Definitions::content(const Schema& schema) {
@@ -197,13 +206,18 @@ void Definitions::custom(const Resource& resource, const std::string& name) {
   if (done_.contains(name))
     return;
   done_[name] = nullptr;
-  json::object defined = resource.schema ? content(*resource.schema) : json::object{{"type", "object"}};
-  json::value& value = defined["properties"];
-  json::object& properties = value.is_object() ? value.get_object() : value.emplace_object();
-  for (const char* key : {"apiVersion", "kind"}) properties[key] = json::object{{"type", "string"}};
-  const Schema& metadata = *builtin_schema(kObjectMetaName);
-  need(metadata);
-  properties["metadata"] = reference(metadata.name);
+  json::object defined{{"type", "object"}};
+  // Clients of version 2 take properties for all that there may be.
+  if (resource.schema && !(version_ == OpenApiVersion::kV2 && resource.schema->keep_unknown)) {
+    defined = content(*resource.schema);
+    json::value& value = defined["properties"];
+    json::object& properties = value.is_object() ? value.get_object() : value.emplace_object();
+    properties["apiVersion"] = {{"type", "string"}, {"description", kVersionSaid}};
+    properties["kind"] = {{"type", "string"}, {"description", kKindSaid}};
+    const Schema& metadata = *builtin_schema(kObjectMetaName);
+    need(metadata);
+    properties["metadata"] = with(reference(metadata.name), {{"description", kMetadataSaid}});
+  }
   done_[name] = std::move(defined);
   work();
   mark(name, {resource.group, resource.version, resource.kind});

@@ -18,6 +18,7 @@ class Definitions {
   explicit Definitions(OpenApiVersion version) : version_(version) {}
 
   json::object reference(std::string_view name) const;  // {"$ref":…}
+  json::object with(json::object schema, json::object more) const;
   // References, with what it takes for them to lead somewhere.
   json::object object_of(const Resource& resource);
   json::object list_of(const Resource& resource);

@@ -80,7 +80,7 @@ struct World {
     out->spec = spec;
     out->state = step_state;
     if (has_places) {
-      out->places.push_back({NodeId(1), 0, {0, 1}, {}, {}, 0});
+      out->places.push_back({NodeId(1), 0, {0, 1}, {}, {}, {}, 0});
       out->members = {MemberState::kRunning};
     }
     if (!recorded.ok())

@@ -404,9 +404,8 @@ GpuSharing gpu_sharing(const JobSpec& spec) {
   return GpuSharing::kMps;
 }
 
-void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& devices, const Grant& grant,
+void set_gpu_variables(LaunchVariables& out, const std::vector<NodeGpu>& gpus, const Grant& grant,
                        GpuSharing sharing) {
-  const std::vector<NodeGpu> gpus = gpus_of(node, devices | grant.visible().minus(grant.devices), grant.parts);
   if (gpus.empty())
     return;
   if (sharing == GpuSharing::kMps)
@@ -444,8 +443,10 @@ void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& j
   if (first)
     out.set_if("SLURM_LAUNCH_NODE_IPADDR", first->address);
   if (const Node* node = tables.node(here.node)) {
-    out.set_if("SLURM_STEP_GPUS", minor_list(gpus_of(*node, here.devices)));
-    set_gpu_variables(out, *node, here.devices, job.allocation->grants[here.grant], gpu_sharing(*job.spec));
+    const Grant& grant = job.allocation->grants[here.grant];
+    const std::vector<NodeGpu> gpus = gpus_of(*node, grant, here);
+    out.set_if("SLURM_STEP_GPUS", minor_list(gpus));
+    set_gpu_variables(out, gpus, grant, gpu_sharing(*job.spec));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/slurm/server/gpus.h"
 #include "frontends/slurm/server/words.h"
 
 namespace lockstep::slurm {
@@ -80,12 +81,11 @@ void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& jo
 // What differs by node.
 void set_node_variables(LaunchVariables& out, const Node& node, const Grant& grant);
 // How a job uses its share of a GPU: beside others by NVIDIA's Multi-Process Service (--gres=mps), or in turns with
-// them
-// (--gres=shard).
+// them (--gres=shard).
 enum class GpuSharing : unsigned char { kMps, kTimeSlices };
 GpuSharing gpu_sharing(const JobSpec& spec);
 // The GPUs a process may use.
-void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& devices, const Grant& grant,
+void set_gpu_variables(LaunchVariables& out, const std::vector<NodeGpu>& gpus, const Grant& grant,
                        GpuSharing sharing);
 // What differs by step and by the step's node.
 void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& job, const Step& step, std::size_t place,

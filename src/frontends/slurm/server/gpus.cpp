@@ -66,6 +66,15 @@ std::vector<NodeGpu> gpus_of(const Node& node, const DeviceSet& devices, const s
   return out;
 }
 
+std::vector<NodeGpu> gpus_of(const Node& node, const Grant& grant, const StepPlace& place) {
+  DeviceSet devices = place.devices;
+  for (const DevicePart& part : grant.parts)
+    if (part.mig.empty())
+      devices.set(part.device);
+  for (const DevicePart& slice : place.slices) devices.set(slice.device);
+  return gpus_of(node, devices, place.slices);
+}
+
 GpuMaker gpu_maker(std::string_view type) {
   const std::string name = lower(type);
   if ((name.starts_with("mi") && name.size() > 2 && name[2] >= '0' && name[2] <= '9') || name.starts_with("gfx"))

@@ -24,6 +24,8 @@ struct NodeGpu {
 // The GPUs of a device set, by index. Other kinds of device are left out. Of those in MIG mode there are the slices
 // among `parts` instead.
 std::vector<NodeGpu> gpus_of(const Node& node, const DeviceSet& devices, const std::vector<DevicePart>& parts = {});
+// Those of one place of a step: its own, its slices, and what its job shares with others.
+std::vector<NodeGpu> gpus_of(const Node& node, const Grant& grant, const StepPlace& place);
 GpuMaker gpu_maker(std::string_view type);
 
 std::string minor_list(const std::vector<NodeGpu>& gpus);  // "0,1,2"

@@ -69,7 +69,7 @@ void add_programs(std::vector<std::string>& out, const StepSpec& spec, std::stri
 // files of all GPUs of the job stay open to all of its tasks: peers map each other's memory.
 void bind_gpus(LaunchStep& launch, const Job& job, const Step& step, const StepPlace& place, const Node& node) {
   const Grant& grant = job.allocation->grants[place.grant];
-  const std::vector<NodeGpu> gpus = gpus_of(node, place.devices | grant.visible().minus(grant.devices), grant.parts);
+  const std::vector<NodeGpu> gpus = gpus_of(node, grant, place);
   if (gpus.empty())
     return;
   std::vector<CoreSet> near_gpus;
@@ -166,7 +166,7 @@ void add_slurm_words(LaunchAttempt& launch, const Tables& tables, const Job& job
   LaunchVariables variables;
   set_job_variables(variables, tables, job, facts);
   set_node_variables(variables, *node, held);
-  set_gpu_variables(variables, *node, held.devices, held, gpu_sharing(*job.spec));
+  set_gpu_variables(variables, gpus_of(*node, held.visible(), held.parts), held, gpu_sharing(*job.spec));
   variables.set("SLURM_SUBMIT_DIR", submit_dir(*job.spec, process.env));
   variables.set("SLURM_CPUS_ON_NODE", held.cores.count());
   variables.set("SLURM_NODEID", static_cast<std::int64_t>(grant));

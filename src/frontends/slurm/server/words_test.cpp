@@ -53,7 +53,7 @@ Step step_over(const Job& job, std::vector<std::vector<std::uint32_t>> ranks, St
   step.spec = std::make_shared<const StepSpec>(std::move(spec));
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const Grant& grant = job.allocation->grants[i];
-    step.places.push_back({grant.node, static_cast<std::uint32_t>(i), ranks[i], grant.cores, grant.devices, 0});
+    step.places.push_back({grant.node, static_cast<std::uint32_t>(i), ranks[i], grant.cores, grant.devices, {}, 0});
   }
   return step;
 }
