@@ -78,7 +78,8 @@ struct KubeServer::Inner {
   static bool allowed(const Kind& kind, const std::string& sub, std::string_view verb) {
     if (!kind.stored())
       return false;
-    return sub.empty() ? kind.has_verb(verb) : std::ranges::find(kind.subresource(sub)->verbs, verb) != kind.subresource(sub)->verbs.end();
+    return sub.empty() ? kind.has_verb(verb)
+                       : std::ranges::find(kind.subresource(sub)->verbs, verb) != kind.subresource(sub)->verbs.end();
   }
 
   void dispatch(const Asked& request) {
