@@ -643,7 +643,7 @@ void weigh(Weigher& w, const NodeClass& one) {
 
 void weigh(Weigher& w, const HealthCheck& check) {
   weigh(w, check.meta);
-  w.fields(4);
+  w.fields(5);
   w.text("user", check.user);
   w.text("account", check.account);
   w.text("script", check.script);

@@ -365,10 +365,11 @@ struct TreeCopy::Walk {
       return errno == ENOTDIR || errno == ELOOP ? lasting(to_path, "it is there, and no directory")
                                                 : failed_at(to_path);
     struct stat there {};
-    if (::fstat(into.get(), &there) == 0 && (there.st_mode & 0700) != 0700)
+    const bool is_own = ::fstat(into.get(), &there) == 0 && there.st_uid == ::geteuid();
+    if (is_own && (there.st_mode & 0700) != 0700)
       ::fchmod(into.get(), (there.st_mode & 07777) | 0700);  // of an earlier try; it gets its own mode below
     TRY(directory(std::move(dir), path, into.get(), to_path, depth + 1));
-    return take_facts(into.get(), facts, to_path);
+    return is_own ? take_facts(into.get(), facts, to_path) : Result<void>();  // another's keeps what it is
   }
 
   static Result<void> take_facts(int fd, const struct stat& facts, const std::string& path) {
