@@ -66,7 +66,7 @@ Actor::Turn Reconcilers::step(Instant now, ActorBudget budget) {
     for (auto& wish : wishes.wishes) {
       asked_[++last_ask_] = work;
       ++waits.open;
-      turn.asks.push_back({last_ask_, std::move(wish.body), std::move(wish.read)});
+      turn.asks.push_back({last_ask_, std::move(wish.body), std::move(wish.read), std::move(wish.also)});
     }
   }
   return turn;
