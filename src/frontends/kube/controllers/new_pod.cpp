@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "frontends/kube/controllers/pod_defaults.h"
+#include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/kinds/rules.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/defaulting.h"
@@ -20,16 +22,19 @@ constexpr std::size_t kPodsAtOnce = 512;   // wished in one look
 constexpr std::size_t kNameBaseMax = 58;   // of a generated name, as the API server cuts it
 constexpr Duration kRetryFirst = seconds(1), kRetryMost = minutes(1);
 
-// The object with the job that runs it.
+// The object with the job that runs it; alone, where no job can be made of it yet.
 CommandBody pod_command(const ObjectView& view, Instant now, json::object tree) {
   tree["metadata"].as_object()["creationTimestamp"] = time_text(now, view.wall_offset());
-  return PutObject{object_of(kPodType, std::move(tree)), 0};
+  auto work = pod_work(view.tables(), now, tree);
+  return work.ok() ? std::move(work->body) : pod_without_work(view.tables(), now, std::move(tree), work.error().message);
 }
 
 // What the API server does with a pod that a user sends.
 std::optional<std::string> admit_pod(const ObjectView& view, Instant now, json::object& tree) {
   if (const Schema* schema = builtin_kind_schema("", "v1", "Pod"))
     fill_defaults(tree, *schema, wall_time(view, now));
+  if (const auto refused = default_pod(view.tables(), tree))
+    return refused->message;
   const KindRules& rules = rules_of(kPodType);
   rules.prepare_create(tree);
   FieldErrors errors;
