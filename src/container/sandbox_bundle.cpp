@@ -79,7 +79,7 @@ class BundleMaker {
     const std::string& name = one_.container.image;
     const auto parsed = parse_image(name);
     if (!parsed.ok()) {
-      fail("InvalidImageName", format("Failed to apply default image tag \"{}\": {}", name, parsed.error().message));
+      fail("InvalidImageName", format("\"{}\" names no image: {}", name, parsed.error().message));
       return false;
     }
     using Fetch = SandboxContainer::Fetch;
@@ -177,6 +177,9 @@ class BundleMaker {
       set_in(plan.env, "PATH", kUsualPath);
     if (one_.terminal)
       set_in(plan.env, "TERM", "xterm");
+    char host[256] = "";
+    if (::gethostname(host, sizeof host - 1) == 0)
+      set_in(plan.env, "HOSTNAME", host);
     for (const auto& [name, value] : one_.env) set_in(plan.env, name, value);
     if (value_in(plan.env, "HOME").empty())
       set_in(plan.env, "HOME", plan.user.home);

@@ -351,7 +351,7 @@ class Parent {
     Words words{common, {kRuntimePath}, theirs_[0], theirs_[1], theirs_[2]};
     words.argv.insert(words.argv.end(), {"create", "--bundle", folder_, "--pid-file", pid_file});
     if (console_ >= 0)
-      words.argv.insert(words.argv.end(), {"--console-socket", container_folder_ + "/console"});
+      words.argv.insert(words.argv.end(), {"--console-socket", "../console"});
     words.argv.push_back(id_);
     const pid_t maker = start(words);
     for (int& fd : theirs_) close_end(fd);
@@ -377,9 +377,7 @@ class Parent {
   [[noreturn]] void fail_to_start(const std::string& log) {
     std::string why = said_in(log);
     remove_container();
-    fail(ContainerWord::What::kFailed, "StartError",
-         format("failed to create containerd task: failed to create shim task: OCI runtime create failed: {}",
-                why.empty() ? "runc says no more" : why));
+    fail(ContainerWord::What::kFailed, "StartError", why.empty() ? "runc could not start it, and says no more" : why);
   }
 
   void remove_container() {
