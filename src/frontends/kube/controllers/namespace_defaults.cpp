@@ -59,8 +59,8 @@ std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pe
   return {bootstrap_controller(),   namespace_controller(),   namespace_defaults(std::move(ca_pem)),
           quota_controller(),       node_controller(),        service_address_controller(),
           definition_controller(),  endpoint_controller(),    disruption_controller(),
-          replica_set_controller(), replication_controller(), deployment_controller(),
-          job_controller()};
+          pod_controller(),         replica_set_controller(), replication_controller(),
+          deployment_controller(),  job_controller()};
 }
 
 }  // namespace lockstep::kube

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/timestamps.h"
@@ -52,10 +53,8 @@ void read_containers(PodReading& out, const json::value& spec, const json::value
 
 }  // namespace
 
-json::object pod_tree(const Object& pod, const Tables&) { return body_of(pod); }
-
 PodReading read_pod(Ref<Object> pod, const Tables& tables) {
-  const json::object tree = pod_tree(*pod, tables);
+  const json::object tree = pod_as_shown(tables, *pod);
   const json::value& spec = part(tree, "spec");
   const json::value& status = part(tree, "status");
   PodReading out;
