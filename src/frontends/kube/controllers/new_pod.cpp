@@ -22,26 +22,18 @@ constexpr std::size_t kPodsAtOnce = 512;   // wished in one look
 constexpr std::size_t kNameBaseMax = 58;   // of a generated name, as the API server cuts it
 constexpr Duration kRetryFirst = seconds(1), kRetryMost = minutes(1);
 
-// The object with the job that runs it; alone, where no job can be made of it yet.
-CommandBody pod_command(const ObjectView& view, Instant now, json::object tree) {
-  tree["metadata"].as_object()["creationTimestamp"] = time_text(now, view.wall_offset());
-  auto work = pod_work(view.tables(), now, tree);
-  return work.ok() ? std::move(work->body) : pod_without_work(view.tables(), now, std::move(tree), work.error().message);
-}
-
 // What the API server does with a pod that a user sends.
 std::optional<std::string> admit_pod(const ObjectView& view, Instant now, json::object& tree) {
   if (const Schema* schema = builtin_kind_schema("", "v1", "Pod"))
     fill_defaults(tree, *schema, wall_time(view, now));
-  if (const auto refused = default_pod(view.tables(), tree))
+  if (auto refused = default_pod(view.tables(), tree))
     return refused->message;
   const KindRules& rules = rules_of(kPodType);
   rules.prepare_create(tree);
   FieldErrors errors;
   rules.validate(tree, nullptr, errors);
-  const std::string name = text_in(part(tree, "metadata"), "name");
   if (!errors.empty())
-    return format("Pod {} is invalid: {}", quoted(name), joined_text(errors));
+    return format("Pod {} is invalid: {}", quoted(text_in(part(tree, "metadata"), "name")), joined_text(errors));
   return std::nullopt;
 }
 
@@ -64,8 +56,9 @@ json::object pod_from_template(const json::value& pod_template, const Object& ow
   return tree;
 }
 
-NewPods::NewPods(const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind)
-    : view_(view), now_(now), owner_(owner), kind_(kind), ledger_(view.tables(), owner.meta.ns) {}
+NewPods::NewPods(const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
+                 const std::string& refused)
+    : view_(view), now_(now), owner_(owner), kind_(kind), refused_(refused), ledger_(view.tables(), owner.meta.ns) {}
 
 // One that is free in the view. Whoever reads the same version of the owner tries the same names in the same order.
 std::string NewPods::name_for(const json::object& metadata) {
@@ -83,32 +76,38 @@ std::optional<std::string> NewPods::add(json::object tree) {
   if (text_in(metadata, "name").empty())
     metadata["name"] = name_for(metadata);
   const std::string name = text_in(metadata, "name");
+  tree["metadata"].as_object()["creationTimestamp"] = time_text(now_, view_.wall_offset());
   if (auto refused = admit_pod(view_, now_, tree))
     return refused;
   if (auto refused = ledger_.count(kPodType, tree))
     return format("pods {} is forbidden: {}", quoted(name), *refused);
+  auto work = refused_.empty() ? pod_work(view_.tables(), now_, tree)
+                               : Result<PodWork>(PodWork{
+                                     pod_without_work(view_.tables(), now_, std::move(tree), refused_), refused_});
+  if (!work.ok())
+    return format("Pod {} is invalid: {}: {}", quoted(name), work.error().field, work.error().message);
   names_.insert(name);
-  trees_.push_back(std::move(tree));
+  pods_.push_back({name, std::move(work->body)});
   return std::nullopt;
 }
 
 // Quotas are written once in a look, with one command.
-bool NewPods::full() const { return trees_.size() >= (ledger_.any() ? kPodsTogether : kPodsAtOnce); }
+bool NewPods::full() const { return pods_.size() >= (ledger_.any() ? kPodsTogether : kPodsAtOnce); }
 
 void NewPods::wish(Wishes& out) {
   const std::string& ns = owner_.meta.ns;
   const auto around = view_.find("namespaces", "", ns);
-  if (trees_.empty() || !around)
+  if (pods_.empty() || !around)
     return;
   std::vector<CommandBody> quotas = ledger_.take();
-  for (std::size_t from = 0; from < trees_.size(); from += kPodsTogether) {
+  for (std::size_t from = 0; from < pods_.size(); from += kPodsTogether) {
     Reading read = resting_on(owner_);
     add_reading(read, key_of(*around), around->meta.seq);
     std::vector<CommandBody> bodies;
-    for (std::size_t i = from; i < std::min(from + kPodsTogether, trees_.size()); ++i) {
-      const std::string name = text_in(part(trees_[i], "metadata"), "name");
+    for (std::size_t i = from; i < std::min(from + kPodsTogether, pods_.size()); ++i) {
+      const std::string& name = pods_[i].name;
       add_reading(read, {std::string(kPodType), ns, name}, 0);
-      bodies.push_back(pod_command(view_, now_, std::move(trees_[i])));
+      bodies.push_back(std::move(pods_[i].body));
       bodies.emplace_back(
           PutObject{event_about(view_, now_, owner_, kind_, kNormal, "SuccessfulCreate", "Created pod: " + name), 0});
     }
@@ -118,7 +117,7 @@ void NewPods::wish(Wishes& out) {
     bodies.erase(bodies.begin());
     out.add(std::move(first), std::move(read), std::move(bodies));
   }
-  trees_.clear();
+  pods_.clear();
 }
 
 void wish_failed_create(Wishes& out, const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,

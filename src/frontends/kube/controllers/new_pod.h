@@ -20,10 +20,12 @@ json::object pod_from_template(const json::value& pod_template, const Object& ow
 // twice makes none twice: the second is refused.
 class NewPods {
  public:
-  NewPods(const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind);
+  // refused: why their jobs were, a moment ago (Wishes::refused): they are made without, and wait.
+  NewPods(const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
+          const std::string& refused);
 
   // Takes the pod in, named by its generateName unless it has a name. Otherwise says why it cannot be made, as the API
-  // does: "pods \"a\" is forbidden: exceeded quota …". Not when full().
+  // does: "pods \"a\" is forbidden: exceeded quota …". Never when full().
   std::optional<std::string> add(json::object tree);
   void wish(Wishes& out);
   bool full() const;  // this look makes no more
@@ -35,8 +37,13 @@ class NewPods {
   const Instant now_;
   const Object& owner_;
   const WorkloadKind& kind_;
+  const std::string& refused_;
   QuotaLedger ledger_;
-  std::vector<json::object> trees_;
+  struct Made {
+    std::string name;
+    CommandBody body;
+  };
+  std::vector<Made> pods_;
   std::set<std::string> names_;
   std::uint64_t tried_ = 0;  // names so far
 };

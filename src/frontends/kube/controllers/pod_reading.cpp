@@ -53,10 +53,8 @@ void read_containers(PodReading& out, const json::value& spec, const json::value
 
 }  // namespace
 
-json::object pod_tree(const Object& pod, const Tables& tables) { return pod_as_shown(tables, pod); }
-
 PodReading read_pod(Ref<Object> pod, const Tables& tables) {
-  const json::object tree = pod_tree(*pod, tables);
+  const json::object tree = pod_as_shown(tables, *pod);
   const json::value& spec = part(tree, "spec");
   const json::value& status = part(tree, "status");
   PodReading out;

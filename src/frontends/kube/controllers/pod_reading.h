@@ -54,9 +54,6 @@ struct PodReading {
   }
 };
 
-// The pod's status as it stands: a view of its records, with what others wrote.
-json::object pod_tree(const Object& pod, const Tables& tables);
-
 PodReading read_pod(Ref<Object> pod, const Tables& tables);
 
 }  // namespace lockstep::kube

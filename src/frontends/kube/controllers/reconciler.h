@@ -55,6 +55,7 @@ struct Wishes {
   };
   std::vector<Wish> wishes;
   Instant again = kNever;  // look again then, also if nothing changes
+  std::string refused;     // told before the look: why the core refused its last wishes, other than for being stale
 
   void add(CommandBody body, Reading read = {}, std::vector<CommandBody> also = {}) {
     wishes.push_back({std::move(body), std::move(read), std::move(also)});

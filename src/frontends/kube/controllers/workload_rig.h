@@ -22,6 +22,7 @@ struct WorkloadRig {
   explicit WorkloadRig(std::vector<std::shared_ptr<const Reconciler>> all) : actor(std::move(all)) {
     actor.restart({});
     put("namespaces", R"({"metadata":{"name":"n"}})");
+    put("serviceaccounts", R"({"metadata":{"name":"default","namespace":"n"}})");
   }
 
   Reconcilers actor;
