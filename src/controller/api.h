@@ -145,7 +145,7 @@ class Api {
   // True once nobody waits for the answer any more; for who works it out on another thread.
   static std::shared_ptr<const std::atomic<bool>> gone_mark(const Visit& visit);
   void run_page_aside(Visit visit, const FrontPage& page);
-  Result<void> check_work(const Visit& visit, const CommandBody& body, const std::vector<Blob>& blobs) const;
+  Result<void> check_work(const Caller& caller, const CommandBody& body, const std::vector<Blob>& blobs) const;
   void commit(const Visit& visit, CoreLoop::Submission all, std::function<void(Result<Answer>)> then);
   // Answers with what is pulled, for as long as it lasts.
   void follow(const Visit& visit, HttpResponse head, Pull pull, Duration longest);

@@ -135,7 +135,7 @@ void Api::run_page_aside(Visit visit, const FrontPage& page) {
 
 class Api::Front final : public FrontVisit {
  public:
-  Front(Api& api, Visit visit) : api_(api), visit_(std::move(visit)) {}
+  Front(Api& api, Visit visit, bool judges) : api_(api), visit_(std::move(visit)), judges_(judges) {}
 
   const HttpRequest& request() const override { return visit_.http(); }
   const std::vector<std::string>& names() const override { return visit_.names; }
@@ -150,13 +150,22 @@ class Api::Front final : public FrontVisit {
 
   using FrontVisit::commit;
   void commit(std::vector<CommandBody> bodies, Reading read, std::function<void(Result<Answer>)> then) override {
+    commit_as(visit_.caller, std::move(bodies), std::move(read), std::move(then));
+  }
+  void commit_judged(std::vector<CommandBody> bodies, Reading read,
+                     std::function<void(Result<Answer>)> then) override {
+    CHECK(judges_, "the row's front end judges who may");
+    commit_as({.user = {}, .admin = true}, std::move(bodies), std::move(read), std::move(then));
+  }
+  void commit_as(const Caller& caller, std::vector<CommandBody> bodies, Reading read,
+                 std::function<void(Result<Answer>)> then) {
     // What comes of it is the caller's work, too.
     then = [&turns = api_.world_.turns, payer = visit_.payer, then = std::move(then)](Result<Answer> answer) {
       turns.add(payer, [then, answer = std::move(answer)]() mutable { then(std::move(answer)); });
     };
     if (bodies.empty())
       return then(invalid("nothing is to be changed"));
-    Command command{visit_.caller, std::move(bodies.front()), {}, std::move(read), {}};
+    Command command{caller, std::move(bodies.front()), {}, std::move(read), {}};
     command.also.assign(std::make_move_iterator(bodies.begin() + 1), std::make_move_iterator(bodies.end()));
     api_.commit(visit_, {std::move(command), std::exchange(blobs_, {})}, std::move(then));
   }
@@ -184,6 +193,7 @@ class Api::Front final : public FrontVisit {
  private:
   Api& api_;
   Visit visit_;
+  const bool judges_;        // the row's front end does, not we
   std::vector<Blob> blobs_;  // for the next commit
 };
 
@@ -199,10 +209,10 @@ Result<void> came_along(const std::vector<Blob>& blobs, const BlobId& id, std::s
 }  // namespace
 
 // What the API's own submissions keep to, asked of those that front ends make.
-Result<void> Api::check_work(const Visit& visit, const CommandBody& body, const std::vector<Blob>& blobs) const {
+Result<void> Api::check_work(const Caller& caller, const CommandBody& body, const std::vector<Blob>& blobs) const {
   if (const auto* job = std::get_if<SubmitJob>(&body)) {
     const JobSpec& spec = *job->spec;
-    if (!visit.caller.admin && spec.user != visit.caller.user)
+    if (!caller.admin && spec.user != caller.user)
       return denied("a job runs as the user who submits it");
     TRY(can_become(spec.user));
     TRY(came_along(blobs, spec.script, "script"));
@@ -216,10 +226,10 @@ Result<void> Api::check_work(const Visit& visit, const CommandBody& body, const 
 }
 
 void Api::commit(const Visit& visit, CoreLoop::Submission all, std::function<void(Result<Answer>)> then) {
-  Result<void> fits = check_work(visit, all.command.body, all.blobs);
+  Result<void> fits = check_work(all.command.caller, all.command.body, all.blobs);
   for (const CommandBody& body : all.command.also)
     if (fits.ok())
-      fits = check_work(visit, body, all.blobs);
+      fits = check_work(all.command.caller, body, all.blobs);
   if (const bool ends_only = goes_first(all.command); fits.ok() && !ends_only)
     fits = check_disk(visit);
   if (!fits.ok())
@@ -243,7 +253,7 @@ void Api::follow(const Visit& visit, HttpResponse head, Pull pull, Duration long
 
 void Api::run_front(Visit visit, const FrontRoute& row) {
   if (const auto* handler = std::get_if<FrontHandler>(&row.work))
-    return (*handler)(std::make_shared<Front>(*this, std::move(visit)));
+    return (*handler)(std::make_shared<Front>(*this, std::move(visit), row.route.right == Right::kJudged));
   const auto& page = std::get<FrontPage>(row.work);
   if (page.kind == PageKind::kLive)
     run_page_live(std::move(visit), page);

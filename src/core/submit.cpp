@@ -18,6 +18,7 @@
 #include "model/request_name.h"
 #include "rules/growth.h"
 #include "rules/priority.h"
+#include "rules/shared_cores.h"
 #include "rules/topology.h"
 #include "rules/user_words.h"
 
@@ -349,6 +350,8 @@ Result<void> check_submission(const Txn& txn, const SubmitJob& ask, const JobSpe
   if (!txn.caller().admin && (spec.priority || spec.nice < 0))
     return Error{Errc::kDenied, "only an administrator sets a priority or a negative nice value",
                  spec.nice < 0 ? "nice" : "priority"};
+  if (!txn.caller().admin && std::ranges::any_of(spec.groups.get(), [](const GroupSpec& g) { return shares_cores(g); }))
+    return denied("tasks without cores of their own are the cluster's to start: ask for a core");
   if (txn.tables().jobs.size() >= txn.settings().jobs_max)
     return Error{
         Errc::kExhausted,
@@ -372,7 +375,7 @@ Result<std::vector<OwnerRef>> put_owners(Txn& txn, std::vector<Object> objects, 
   std::vector<OwnerRef> owners;
   for (Object& object : objects) {
     for (Shown& shown : object.shows)
-      if (shown.kind == Kind::kJob && !shown.job)
+      if ((shown.kind == Kind::kJob || shown.kind == Kind::kTask) && !shown.job)
         shown.job = id;
     TRY(put_object(txn, {object, 0}));
     const auto it = txn.tables().objects.find({object.type, object.meta.ns, object.meta.name});

@@ -54,6 +54,10 @@ class FrontVisit {
   }
   // The same, refused with kConflict unless all is as it was read.
   virtual void commit(std::vector<CommandBody> bodies, Reading read, std::function<void(Result<Answer>)> then) = 0;
+  // The same with the cluster's own rights instead of the caller's: on rows of Right::kJudged, where the front end has
+  // judged what the caller may. So work may be of another user than the caller is.
+  virtual void commit_judged(std::vector<CommandBody> bodies, Reading read,
+                             std::function<void(Result<Answer>)> then) = 0;
 
   virtual void answer(HttpResponse response) = 0;
   virtual void refuse(const Error& why, int status = 0) = 0;  // 0: as the error's code says

@@ -5,6 +5,7 @@
 
 #include "model/spec.h"
 #include "rules/mig.h"
+#include "rules/shared_cores.h"
 
 namespace lockstep {
 
@@ -116,7 +117,7 @@ NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t ta
   const std::uint64_t task_cores = group.overcommit ? std::min<std::uint64_t>(tasks, 1) : tasks;
   std::uint64_t cores =
       task_cores * group.per_task.cores + group.per_node.cores + std::uint64_t{group.cores_per_device} * devices;
-  cores = std::max<std::uint64_t>({cores, group.contiguous_cores_min, 1});
+  cores = std::max<std::uint64_t>({cores, group.contiguous_cores_min, shares_cores(group) ? 0u : 1u});
   need.whole_node = group.sharing == Sharing::kExclusive;
   if (takes_all(group))
     cores = std::max<std::uint64_t>(cores, node.cores);

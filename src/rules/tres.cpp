@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "model/spec.h"
 #include "rules/need.h"
+#include "rules/shared_cores.h"
 
 namespace lockstep {
 
@@ -231,7 +232,7 @@ void add_least(Tres& tres, const GroupSpec& group) {
   ask(group.per_job, 1);
   const std::int64_t cores =
       std::max({task_cores * group.per_task.cores + nodes * group.per_node.cores + devices * group.cores_per_device,
-                nodes * group.contiguous_cores_min, nodes});
+                nodes * group.contiguous_cores_min, shares_cores(group) ? 0 : nodes});
   tres.cpu += cores;
   tres.memory_mb += tasks * group.per_task.memory_mb + nodes * group.per_node.memory_mb +
                     cores * group.memory_per_core_mb + devices * group.memory_per_device_mb;

@@ -25,6 +25,7 @@ std::shared_ptr<const Reconciler> service_address_controller();
 std::shared_ptr<const Reconciler> definition_controller();
 std::shared_ptr<const Reconciler> endpoint_controller();
 std::shared_ptr<const Reconciler> disruption_controller();
+std::shared_ptr<const Reconciler> pod_controller();
 
 std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem);
 

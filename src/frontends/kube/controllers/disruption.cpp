@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
 #include "frontends/kube/store/stored_object.h"
@@ -79,7 +80,7 @@ class DisruptionController final : public Reconciler {
       if (!wanted->matches(labels))
         continue;
       ++expected;
-      healthy += is_healthy(body_of(*pod)) && !is_deleting(*pod);
+      healthy += is_healthy(pod_as_shown(view.tables(), *pod)) && !is_deleting(*pod);
     }
     std::int64_t desired = 0;
     if (const auto least = amount_of(member(spec, "minAvailable"), expected))

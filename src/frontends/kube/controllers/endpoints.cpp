@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
 #include "frontends/kube/store/stored_object.h"
@@ -91,7 +92,7 @@ std::vector<Target> targets_of(const ObjectView& view, const Object& service, co
     const Object& pod = *at->second;
     if (!wanted.matches(labels_of(pod)))
       continue;
-    const json::value body = body_of(pod);
+    const json::value body = pod_as_shown(view.tables(), pod);
     const json::value& status = part(body, "status");
     Target one{
         text_in(status, "podIP"), pod.meta.name, uid_text(pod.meta.uid), text_in(part(body, "spec"), "nodeName"), false,

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/kinds/node_view.h"
+#include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/versions.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
@@ -84,6 +85,10 @@ Answered<Selection> selection_of(const Request& request) {
       const auto read = visit->read();
       if (const Node* node = read->tables.node(object.meta.name))
         show_node(body.as_object(), *node, read->wall_offset);
+    }
+    if (reads_body && object.type == kPods) {
+      const auto read = visit->read();
+      show_pod(body.as_object(), object, records_of_pod(read->tables, object), {}, read->wall_offset);
     }
     std::string held;
     return fields.matches([&](std::string_view field) -> std::optional<std::string_view> {

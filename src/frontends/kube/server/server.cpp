@@ -9,6 +9,7 @@
 #include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/discovery.h"
 #include "frontends/kube/server/kinds.h"
+#include "frontends/kube/server/pod_files_route.h"
 #include "frontends/kube/server/read.h"
 #include "frontends/kube/server/reviews.h"
 #include "frontends/kube/server/role_book.h"
@@ -178,6 +179,11 @@ std::vector<FrontRoute> KubeServer::routes() const {
     mount("GET", path, Cost::kRead, kNoBody);
   out.push_back({{"GET", "/v1/kubeconfig", Right::kUser, Cost::kChange, kNoBody},
                  FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) { inner->answer_config(visit); })});
+  out.push_back({{"GET", "/v1/front-end-files", Right::kUser, Cost::kRead, kNoBody,
+                  "job=number,group=number,task=number,version"},
+                 FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
+                   answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex});
+                 })});
   return out;
 }
 

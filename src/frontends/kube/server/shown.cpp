@@ -5,8 +5,10 @@
 #include "base/text.h"
 #include "frontends/kube/kinds/columns.h"
 #include "frontends/kube/kinds/node_view.h"
+#include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/versions.h"
 #include "frontends/kube/machinery/defaulting.h"
+#include "frontends/kube/server/pods.h"
 
 namespace lockstep::kube {
 
@@ -52,6 +54,8 @@ json::object shown_tree(const Request& request, const Object& object) {
   if (object.type == kNodes)
     if (const Node* node = read->tables.node(object.meta.name))
       show_node(tree, *node, read->wall_offset);
+  if (object.type == kPods)
+    show_records(request, object, tree);
   from_stored(object.type, request.api_version, tree);
   if (request.kind->custom && request.kind->custom->has_defaults)
     fill_defaults(tree, *request.kind->schema, wall_of(request));
@@ -74,7 +78,7 @@ void append_shown(std::string& out, const Request& request, const Object& object
     out += json::serialize(metadata_of(request, object, seq));
   else if (is_scale(request))
     out += json::serialize(scale_of(shown_tree(request, object), scale_paths(request)));
-  else if (object.type == kNodes || is_converted(object.type, request.api_version) ||
+  else if (object.type == kNodes || object.type == kPods || is_converted(object.type, request.api_version) ||
            (request.kind->custom && request.kind->custom->has_defaults))
     append_tree(out, request, object, seq);
   else

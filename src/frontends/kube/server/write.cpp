@@ -4,6 +4,8 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/controllers/pod_defaults.h"
+#include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/rules.h"
 #include "frontends/kube/kinds/versions.h"
 #include "frontends/kube/machinery/json_patch.h"
@@ -14,6 +16,7 @@
 #include "frontends/kube/server/body.h"
 #include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/escalation.h"
+#include "frontends/kube/server/pods.h"
 #include "frontends/kube/server/quota_admission.h"
 #include "frontends/kube/server/selection.h"
 #include "frontends/kube/server/shown.h"
@@ -23,6 +26,7 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::size_t kObjectBytesMax = 1'500'000;  // as a server on etcd has it
+constexpr std::size_t kDeletionMost = 4;            // commands that delete one object
 constexpr int kTries = 8;                           // of a change that asks for no version, when another one came first
 constexpr std::string_view kNamespaces = "namespaces", kServices = "services";
 constexpr std::string_view kStatus = "status";
@@ -80,9 +84,18 @@ struct Draft {
   json::object tree;
   Ref<Object> before;  // null: it is new
   json::object old;    // its tree
+  std::string refusal;  // of a new pod: why its job was refused a moment ago
 };
 
 using Again = std::function<void()>;
+
+// What the API's rules allow of pods is more than their caller could do with jobs.
+void commit_for(const Request& request, std::vector<CommandBody> bodies, Reading read,
+                std::function<void(Result<Answer>)> then) {
+  if (request.kind->type == kPods)
+    return request.visit->commit_judged(std::move(bodies), std::move(read), std::move(then));
+  request.visit->commit(std::move(bodies), std::move(read), std::move(then));
+}
 
 void answer_object(const Request& request, const Object& object, int status) {
   std::string out;
@@ -175,14 +188,30 @@ void put(const Asked& request, const WriteTools& tools, Draft draft, Reading rea
     return answer_object(*request, object, before ? 200 : 201);
   }
   std::vector<CommandBody> bodies;
-  bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
+  std::function<void(const Error&)> if_refused;  // a new pod that cannot have a job waits without one
+  const bool makes_pod = object.type == kPods && !before;
+  if (makes_pod) {
+    auto made = new_pod(*request, draft.tree, draft.refusal);
+    if (!made.ok())
+      return answer_status(*request, made.error());
+    bodies.push_back(std::move(*made));
+    if (draft.refusal.empty())
+      if_refused = [request, tools, draft, read, again](const Error& why) mutable {
+        draft.refusal = why.message;
+        put(request, tools, std::move(draft), std::move(read), std::move(again));
+      };
+  } else {
+    bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
+  }
   for (auto* others : {&more, &*counted})
     for (CommandBody& body : *others) bodies.push_back(std::move(body));
-  request->visit->commit(
-      std::move(bodies), std::move(read),
-      [request, before, object, again = std::move(again)](Result<Answer> done) mutable {
+  commit_for(
+      *request, std::move(bodies), std::move(read),
+      [request, before, object, if_refused, again = std::move(again)](Result<Answer> done) mutable {
         if (!done.ok() && done.error().code == Errc::kConflict && again)
           return again();
+        if (!done.ok() && if_refused && waits_for(done.error()))
+          return if_refused(done.error());
         if (!done.ok())
           return answer_status(*request, status_of(done.error(), request->resource(), object.meta.name));
         const auto reading = request->visit->read();
@@ -269,6 +298,9 @@ Answered<Draft> new_draft(Request& request, const WriteTools& tools, json::objec
   const KindRules& rules = rules_of(request.kind->type);
   if (auto refused = settle_object(request, draft.tree, text))
     return std::move(*refused);
+  if (request.kind->type == kPods)
+    if (auto refused = default_pod(request.visit->read()->tables, draft.tree))
+      return std::move(*refused);
   rules.prepare_create(draft.tree);
   FieldErrors errors;
   validate_object(request, draft.tree, nullptr, errors);
@@ -528,6 +560,7 @@ namespace {
 struct Deletion {
   RemoveObject::Dependents dependents = RemoveObject::Dependents::kBackground;
   std::string uid, version;  // preconditions
+  std::optional<std::int64_t> grace_seconds;
 };
 
 Answered<Deletion> deletion_of(Request& request) {
@@ -554,14 +587,20 @@ Answered<Deletion> deletion_of(Request& request) {
     out.uid = text_at(*conditions, "uid");
     out.version = text_at(*conditions, "resourceVersion");
   }
+  if (const json::value* grace = options.if_contains("gracePeriodSeconds"); grace && is_number(*grace))
+    out.grace_seconds = static_cast<std::int64_t>(number_of(*grace));
+  else
+    out.grace_seconds = parse_int(query_of(request.http(), "gracePeriodSeconds"));
   if (const json::array* dry = member_array(options, "dryRun"); dry && !dry->empty())
     request.dry_run = true;
   return out;
 }
 
-// The commands that delete it.
-std::vector<CommandBody> commands_of(const Object& object, const Deletion& how) {
+// The commands that delete it. None: that goes on already.
+std::vector<CommandBody> commands_of(const Tables& tables, const Object& object, const Deletion& how) {
   std::vector<CommandBody> out;
+  if (object.type == kPods)
+    return deletion_of_pod(tables, object, how.grace_seconds, how.dependents);
   if (object.type == kNamespaces && !(object.meta.extra && object.meta.extra->deleting)) {
     Object marked = object;
     json::object tree = tree_of(object, {"v1", "Namespace"}, {});
@@ -615,8 +654,11 @@ void try_delete(const Asked& request, const Deletion& how, int tries) {
         *request, Status::forbidden(request->resource(), object->meta.name, "this namespace may not be deleted"));
   if (request->dry_run)
     return answer_object(*request, *object, 200);
-  request->visit->commit(
-      commands_of(*object, how), Reading{}, [request, how, object, tries](const Result<Answer>& done) {
+  auto bodies = commands_of(request->visit->read()->tables, *object, how);
+  if (bodies.empty())
+    return answer_deleted(*request, *object);
+  commit_for(
+      *request, std::move(bodies), Reading{}, [request, how, object, tries](const Result<Answer>& done) {
         if (!done.ok() && tries > 0 && (done.error().code == Errc::kConflict || done.error().code == Errc::kNotFound))
           return try_delete(request, how, tries - 1);
         if (!done.ok())
@@ -630,12 +672,12 @@ void delete_rest(const Asked& request, const Deletion& how, std::shared_ptr<std:
                  std::size_t from) {
   const auto reading = request->visit->read();
   std::vector<CommandBody> bodies;
-  for (; from < objects->size() && bodies.size() + 2 <= kTogetherMax; ++from) {
+  for (; from < objects->size() && bodies.size() + kDeletionMost <= kTogetherMax; ++from) {
     const Object& object = *(*objects)[from];
     const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
     if (now == reading->tables.objects.end() || now->second->meta.uid != object.meta.uid || request->dry_run)
       continue;
-    for (CommandBody& body : commands_of(*now->second, how)) bodies.push_back(std::move(body));
+    for (CommandBody& body : commands_of(reading->tables, *now->second, how)) bodies.push_back(std::move(body));
   }
   if (bodies.empty()) {
     std::string out = list_head(*request, reading->tables.seq, "", 0);
@@ -645,7 +687,7 @@ void delete_rest(const Asked& request, const Deletion& how, std::shared_ptr<std:
     }
     return answer_json(*request, out + list_end());
   }
-  request->visit->commit(std::move(bodies), Reading{}, [request, how, objects, from](const Result<Answer>& done) {
+  commit_for(*request, std::move(bodies), Reading{}, [request, how, objects, from](const Result<Answer>& done) {
     // What one of them had changed meanwhile refuses all: they are tried again as they are now.
     if (!done.ok() && done.error().code != Errc::kConflict && done.error().code != Errc::kNotFound)
       return answer_status(*request, status_of(done.error(), request->resource(), ""));

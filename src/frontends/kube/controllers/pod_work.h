@@ -1,0 +1,39 @@
+// What a pod's object and its job have to do with each other: made together in one entry, or the object alone where no
+// node will do yet; and the pod as the records show it.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "model/command.h"
+#include "model/tables.h"
+
+namespace lockstep::kube {
+
+namespace json = boost::json;
+
+// Whose pods are: those of a namespace with this annotation are the named user's, all others root's.
+inline constexpr std::string_view kRunAs = "lockstep.dev/run-as";
+
+struct PodWork {
+  CommandBody body;   // SubmitJob with the object, or PutObject
+  std::string waits;  // why it has no job yet; "" = it has
+};
+
+// The command that makes the pod. tree: whole, with its defaults, admitted; its status says what there is to say of
+// scheduling. if_seq: the version of an object that is there already and has no job yet; 0 = it is new. Errors: a pod
+// that no job can be.
+Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, Seq if_seq = 0);
+// The same without a job: it could not be submitted.
+CommandBody pod_without_work(const Tables& tables, Instant now, json::object tree, const std::string& why,
+                             Seq if_seq = 0);
+
+// The object with metadata.deletionGracePeriodSeconds.
+Object with_grace(const Object& pod, std::int64_t seconds);
+
+// The pod's tree with what the records say.
+json::object pod_as_shown(const Tables& tables, const Object& pod);
+
+}  // namespace lockstep::kube

@@ -1,0 +1,108 @@
+// Pods between their making and their end: a pod that waits for what it names (a node, a volume, a gate) gets its job
+// when that is there; how it ended is written into its object before its job is forgotten; what outlives its grace is
+// killed.
+#include <algorithm>
+
+#include "base/text.h"
+#include "frontends/kube/controllers/controllers.h"
+#include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/controllers/pod_work.h"
+#include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "model/job.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::int32_t kKill = 9;
+// What a pod without a job may wait for.
+constexpr std::string_view kAwaited[] = {"nodes", "persistentvolumeclaims", "persistentvolumes"};
+
+bool waits_for_work(const Object& pod) { return pod.shows.empty() && pod.ended.empty() && !is_deleting(pod); }
+
+class PodController final : public Reconciler {
+ public:
+  std::string_view name() const override { return "pods"; }
+
+  void woken_by(const ObjectView& view, const Object& changed, std::vector<ObjectKey>& out) const override {
+    if (changed.type == kPods)
+      return out.push_back(key_of(changed));
+    if (std::ranges::find(kAwaited, changed.type) == std::end(kAwaited))
+      return;
+    const std::string type(kPods);
+    const auto& objects = view.objects();
+    for (auto at = objects.lower_bound({type, "", ""}); at != objects.end() && std::get<0>(at->first) == type; ++at)
+      if (waits_for_work(*at->second))
+        out.push_back(at->first);
+  }
+
+  void reconcile(const ObjectView& view, const ObjectKey& key, Instant now, Wishes& out) const override {
+    const auto at = view.objects().find(key);
+    if (at == view.objects().end())
+      return;
+    const Object& pod = *at->second;
+    if (waits_for_work(pod))
+      return submit(view, pod, now, out);
+    const PodRecords records = records_of_pod(view.tables(), pod);
+    if (!records.job)
+      return;
+    if (is_final(records.job->state))
+      keep_end(view, pod, out);
+    else if (is_deleting(pod))
+      kill_late(pod, *records.job, now, out);
+  }
+
+ private:
+  static void submit(const ObjectView& view, const Object& pod, Instant now, Wishes& out) {
+    json::object tree = pod_as_shown(view.tables(), pod);
+    if (pod_has_ended(tree))
+      return;
+    const json::value before = part(tree, "status");
+    const auto work = pod_work(view.tables(), now, std::move(tree), pod.meta.seq);
+    if (!work.ok())
+      return;
+    const Reading read{.records = {{key_of(pod), pod.meta.seq}}};
+    if (std::holds_alternative<SubmitJob>(work->body))
+      return out.add(work->body, read);
+    const Object& waiting = std::get<PutObject>(work->body).object;
+    if (!same_json(part(body_of(waiting), "status"), before))
+      out.add(work->body, read);
+  }
+
+  static void keep_end(const ObjectView& view, const Object& pod, Wishes& out) {
+    json::object body = body_of(pod);
+    if (pod_has_ended(body) && !list_in(part(body, "status"), "containerStatuses").empty())
+      return;
+    json::object tree = pod_as_shown(view.tables(), pod);
+    if (!pod_has_ended(tree))
+      return;
+    body["status"] = part(tree, "status");
+    if (const json::value& node = part(spec_of(tree), "nodeName"); node.is_string())
+      body["spec"].as_object()["nodeName"] = node;
+    wish_changed(out, with_body(pod, body), pod.meta.seq);
+  }
+
+  // A deletion may give less grace than the pod's own, which is the job's.
+  static void kill_late(const Object& pod, const Job& job, Instant now, Wishes& out) {
+    if (job.state != JobState::kCompleting)
+      return;
+    const auto grace = integer_in(part(body_of(pod), "metadata"), "deletionGracePeriodSeconds");
+    if (!grace || *grace <= 0 || seconds(*grace) >= job.spec->kill_wait)
+      return;
+    const Instant due = pod.meta.extra->deleting + seconds(*grace);
+    if (now < due) {
+      out.again = due;
+      return;
+    }
+    out.add(CancelJob{.target = {job.id, {}}, .signal = kKill}, {.records = {{job.id, job.meta.seq}}});
+    wish_changed(out, with_grace(pod, 0), pod.meta.seq);  // so that it is killed once
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const Reconciler> pod_controller() { return std::make_shared<PodController>(); }
+
+}  // namespace lockstep::kube

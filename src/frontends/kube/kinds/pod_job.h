@@ -1,0 +1,32 @@
+// The job that runs a pod: one task, whose sandbox has the pod's containers.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/spec.h"
+
+namespace lockstep::kube {
+
+namespace json = boost::json;
+
+// What is settled beside the pod itself.
+struct PodSite {
+  UserId user;  // whose the job is
+  std::string account, qos;
+  std::int32_t nice = 0;                          // below 0: before others
+  std::optional<std::vector<std::string>> nodes;  // it may run on, by name; nothing: any
+  std::map<std::string, std::string> claims;      // where claims lie on the node, by the volume's name
+  std::vector<std::string> name_servers;          // of the cluster's names; empty: as on the node
+};
+
+// The pod's tree has its defaults and has passed validation. Errors: what no job can be (a field is named).
+Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site);
+
+inline constexpr const char* kClusterDomain = "cluster.local";
+
+}  // namespace lockstep::kube

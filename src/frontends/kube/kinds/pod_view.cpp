@@ -1,0 +1,277 @@
+#include "frontends/kube/kinds/pod_view.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+
+#include "base/text.h"
+#include "frontends/kube/kinds/container_view.h"
+#include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/timestamps.h"
+#include "model/job.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::string_view kOwnConditions[] = {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady",
+                                               "PodScheduled"};
+
+json::object& object_at(json::object& tree, std::string_view name) {
+  json::value& value = tree[name];
+  return value.is_object() ? value.get_object() : value.emplace_object();
+}
+
+// One pod, as it is being shown.
+struct Showing {
+  json::object& tree;
+  const Object& pod;
+  const PodRecords& records;
+  std::string_view waits;
+  Duration wall_offset;
+
+  const Job& job() const { return *records.job; }
+  std::string time(Instant at) const { return timestamp_text(WallTime{(at + wall_offset).us}); }
+  const json::value& spec() const { return spec_of(tree); }
+  const json::value& status() const { return part(tree, "status"); }
+};
+
+const EndedWork* end_of_job(const Object& pod) {
+  for (const EndedWork& one : pod.ended)
+    if (one.what.kind == Kind::kJob)
+      return &one;
+  return nullptr;
+}
+
+// --- conditions ---
+
+struct Condition {
+  const char* type;
+  bool is = false;
+  Instant since;
+  std::string reason, message;
+};
+
+void add_condition(json::array& out, const Showing& of, const Condition& condition) {
+  json::object one{{"type", condition.type}, {"status", condition.is ? "True" : "False"}, {"lastProbeTime", nullptr}};
+  if (const auto generation = integer_in(part(of.tree, "metadata"), "generation"))
+    one["observedGeneration"] = *generation;
+  one["lastTransitionTime"] = of.time(condition.since);
+  if (!condition.reason.empty())
+    one["reason"] = condition.reason;
+  if (!condition.message.empty())
+    one["message"] = condition.message;
+  out.push_back(std::move(one));
+}
+
+// Those of others stay, and ours where the records say nothing of them.
+void put_conditions(const Showing& of, json::array ours) {
+  for (const json::value& one : list_in(of.status(), "conditions")) {
+    const std::string type = text_in(one, "type");
+    if (std::ranges::none_of(ours, [&](const json::value& other) { return text_in(other, "type") == type; }))
+      ours.push_back(one);
+  }
+  object_at(of.tree, "status")["conditions"] = std::move(ours);
+}
+
+bool gates_open(const Showing& of) {
+  return std::ranges::all_of(list_in(of.spec(), "readinessGates"), [&](const json::value& gate) {
+    const std::string type = text_in(gate, "conditionType");
+    return std::ranges::any_of(list_in(of.status(), "conditions"), [&](const json::value& one) {
+      return text_in(one, "type") == type && text_in(one, "status") == "True";
+    });
+  });
+}
+
+// --- while it waits ---
+
+void show_waiting(const Showing& of) {
+  if (of.waits.empty())
+    return;
+  json::array conditions;
+  add_condition(conditions, of,
+                {"PodScheduled", false, of.job().submitted, "Unschedulable", std::string(of.waits)});
+  put_conditions(of, std::move(conditions));
+}
+
+// --- since it has a node ---
+
+std::string_view phase_of(const Showing& of, const ContainerViews& views) {
+  const JobState state = of.job().state == JobState::kCompleting ? of.job().ending : of.job().state;
+  if (is_final(state)) {
+    const bool well = state == JobState::kCompleted ||
+                      (state != JobState::kTimeout && state != JobState::kNodeFail && views.all_succeeded());
+    if (is_final(of.job().state) || views.all_ended())
+      return well ? "Succeeded" : "Failed";
+  }
+  return views.phase();
+}
+
+struct EndWords {
+  std::string reason, message;
+};
+
+// Why it ended otherwise than by its containers.
+EndWords end_words(const Job& job) {
+  const JobState state = job.state == JobState::kCompleting ? job.ending : job.state;
+  switch (state) {
+    case JobState::kTimeout:
+    case JobState::kDeadline:
+      return {"DeadlineExceeded", "Pod was active on the node longer than the specified deadline"};
+    case JobState::kNodeFail: return {"NodeLost", format("Its node is lost: {}", job.end_reason.get())};
+    case JobState::kPreempted: return {"Preempted", "It made room for work of higher priority"};
+    case JobState::kBootFail: return {"NodeLost", format("Its node did not start it: {}", job.end_reason.get())};
+    default: return {};
+  }
+}
+
+void show_place(const Showing& of) {
+  json::object& status = object_at(of.tree, "status");
+  if (of.records.node) {
+    object_at(of.tree, "spec")["nodeName"] = of.records.node->meta.name;
+    const std::string address = of.records.node->address.substr(0, of.records.node->address.rfind(':'));
+    if (!address.empty()) {
+      status["hostIP"] = address;
+      status["hostIPs"] = json::array{json::object{{"ip", address}}};
+    }
+    std::string own;
+    if (flag_in(of.spec(), "hostNetwork"))
+      own = of.records.task && of.records.task->state != TaskState::kWaiting ? address : "";
+    else if (of.records.task)
+      own = of.records.task->address.get();
+    if (!own.empty()) {
+      status["podIP"] = own;
+      status["podIPs"] = json::array{json::object{{"ip", own}}};
+    }
+  }
+  if (of.job().started)
+    status["startTime"] = of.time(of.job().started);
+}
+
+void show_running(const Showing& of) {
+  show_place(of);
+  const ContainerViews views(of.tree, of.job(), of.records.task.get(), of.wall_offset);
+  const std::string_view phase = phase_of(of, views);
+  const bool over = phase == "Succeeded" || phase == "Failed";
+  const Instant began = of.job().started;
+  json::array conditions;
+  const bool has_sandbox = of.records.task && of.records.task->state == TaskState::kRunning;
+  add_condition(conditions, of,
+                {"PodReadyToStartContainers", has_sandbox && !over, has_sandbox ? of.records.task->started : began,
+                 {}, {}});
+  const bool initialized = views.initialized() || phase == "Succeeded";
+  add_condition(conditions, of,
+                {"Initialized", initialized, std::max(began, views.initialized_at()),
+                 initialized ? (phase == "Succeeded" ? "PodCompleted" : "") : "ContainersNotInitialized",
+                 initialized ? "" : "containers with incomplete status: " + views.incomplete_words()});
+  Condition ready{"ContainersReady", !over && views.all_ready(), std::max(began, views.changed_at()), {}, {}};
+  if (over) {
+    ready.reason = phase == "Succeeded" ? "PodCompleted" : "PodFailed";
+  } else if (!ready.is) {
+    ready.reason = "ContainersNotReady";
+    ready.message = views.unready_words();
+  }
+  Condition pod_ready = ready;
+  pod_ready.type = "Ready";
+  if (pod_ready.is && !gates_open(of)) {
+    pod_ready.is = false;
+    pod_ready.reason = "ReadinessGatesNotReady";
+    pod_ready.message = "a condition that its readiness gates name is not \"True\"";
+  }
+  add_condition(conditions, of, pod_ready);
+  add_condition(conditions, of, ready);
+  add_condition(conditions, of, {"PodScheduled", true, began, {}, {}});
+  const JobState state = of.job().state == JobState::kCompleting ? of.job().ending : of.job().state;
+  if (is_final(state) && state == JobState::kPreempted)
+    add_condition(conditions, of,
+                  {"DisruptionTarget", true, of.job().ended ? of.job().ended : began, "PreemptionByScheduler",
+                   "It made room for work of higher priority"});
+  put_conditions(of, std::move(conditions));
+  json::object& status = object_at(of.tree, "status");
+  status["phase"] = phase;
+  if (over)
+    if (EndWords words = end_words(of.job()); !words.reason.empty()) {
+      status["reason"] = std::move(words.reason);
+      status["message"] = std::move(words.message);
+    }
+  if (json::array init = views.statuses(ContainerViews::Which::kInit); !init.empty())
+    status["initContainerStatuses"] = std::move(init);
+  status["containerStatuses"] = views.statuses(ContainerViews::Which::kMain);
+}
+
+// --- its job is forgotten ---
+
+void show_forgotten(const Showing& of, const EndedWork& end) {
+  if (pod_has_ended(of.tree))
+    return;  // the object says it all
+  json::object& status = object_at(of.tree, "status");
+  status["phase"] = end.state == JobState::kCompleted ? "Succeeded" : "Failed";
+  if (end.started)
+    status["startTime"] = of.time(end.started);
+  if (!end.ran_on.empty())
+    object_at(of.tree, "spec")["nodeName"] = end.ran_on.get();
+}
+
+// A deletion's time is when the grace that it gives is over.
+void show_deletion(const Showing& of) {
+  if (!of.pod.meta.extra || !of.pod.meta.extra->deleting)
+    return;
+  json::object& metadata = object_at(of.tree, "metadata");
+  const auto grace = integer_in(part(of.tree, "metadata"), "deletionGracePeriodSeconds");
+  if (grace)
+    metadata["deletionTimestamp"] = of.time(of.pod.meta.extra->deleting + seconds(std::clamp<std::int64_t>(*grace, 0, INT32_MAX)));
+}
+
+}  // namespace
+
+PodRecords records_of_pod(const Tables& tables, const Object& pod) {
+  PodRecords out;
+  for (const Shown& shown : pod.shows) {
+    if (shown.kind == Kind::kJob)
+      if (const auto at = tables.jobs.find(shown.job); at != tables.jobs.end())
+        out.job = at->second;
+    if (shown.kind == Kind::kTask)
+      if (const auto at = tables.tasks.find({shown.job, shown.group, shown.index}); at != tables.tasks.end())
+        out.task = at->second;
+  }
+  if (!out.job)
+    return out;
+  const Node* node = nullptr;
+  if (out.job->allocation && !out.job->allocation->grants.empty())
+    node = tables.node(out.job->allocation->grants.front().node);
+  else if (!out.job->ran_on.empty())
+    node = tables.node(std::string_view(out.job->ran_on));
+  if (node)
+    if (const auto at = tables.nodes.find(node->id); at != tables.nodes.end())
+      out.node = at->second;
+  return out;
+}
+
+void show_pod(json::object& tree, const Object& pod, const PodRecords& records, std::string_view waits,
+              Duration wall_offset) {
+  const Showing of{tree, pod, records, waits, wall_offset};
+  json::object& status = object_at(tree, "status");
+  if (text_in(status, "phase").empty())
+    status["phase"] = "Pending";
+  if (text_in(status, "qosClass").empty())
+    status["qosClass"] = qos_class(tree);
+  show_deletion(of);
+  if (!records.job) {
+    if (const EndedWork* end = end_of_job(pod))
+      show_forgotten(of, *end);
+    return;
+  }
+  if (records.job->state == JobState::kPending)
+    show_waiting(of);
+  else if (is_final(records.job->state) && pod_has_ended(tree) && !of.status().as_object().contains("containerStatuses"))
+    return;
+  else
+    show_running(of);
+}
+
+bool pod_has_ended(const json::object& tree) {
+  const std::string phase = text_in(part(tree, "status"), "phase");
+  return phase == "Succeeded" || phase == "Failed";
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,36 @@
+// A pod as it is shown: where it is and how far it has come follows from the records of its job and its task. What
+// others wrote through /status (conditions of their own, a reason) stands in the object, and so does how it ended once
+// its job is forgotten.
+// Source: kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <string_view>
+
+#include "base/time.h"
+#include "model/records.h"
+#include "model/tables.h"
+
+namespace lockstep::kube {
+
+namespace json = boost::json;
+
+inline constexpr std::string_view kPods = "pods";
+
+// What the pod's object shows, of one moment. Held by Ref where it is needed later.
+struct PodRecords {
+  Ref<Job> job;    // null: it has none yet, or it is forgotten
+  Ref<Task> task;  // null: it has not started
+  Ref<Node> node;  // where its task is, or was last
+};
+PodRecords records_of_pod(const Tables& tables, const Object& pod);
+
+// Sets in the pod's tree what the records say. waits: why its job waits, in a sentence; "" = nobody has looked at it
+// yet. wall_offset: adds to an Instant to give the wall clock.
+void show_pod(json::object& tree, const Object& pod, const PodRecords& records, std::string_view waits,
+              Duration wall_offset);
+
+// Whether the shown tree says that it has ended: "Succeeded" or "Failed".
+bool pod_has_ended(const json::object& tree);
+
+}  // namespace lockstep::kube

@@ -1,0 +1,181 @@
+#include "frontends/kube/kinds/pod_view.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+
+#include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "model/job.h"
+
+namespace lockstep::kube {
+namespace {
+
+constexpr Instant kStarted{seconds(100).us};
+
+// A pod whose job runs on n1, as its records stand.
+struct PodViews : testing::Test {
+  Object object;
+  Job job;
+  Task task;
+  Node node;
+  json::object tree = json::parse(R"({"metadata":{"name":"web","generation":1},
+    "spec":{"restartPolicy":"Always","containers":[{"name":"a","image":"reg/i:1"}]}})")
+                          .as_object();
+
+  PodViews() {
+    node.meta.name = "n1";
+    node.address = "10.0.0.1:7000";
+    job.id = JobId(7);
+    job.spec = std::make_shared<const JobSpec>();
+    job.attempt = 1;
+    job.state = JobState::kRunning;
+    job.submitted = Instant{1};
+    job.started = kStarted;
+    task.state = TaskState::kRunning;
+    task.started = kStarted + seconds(1);
+    task.address = "10.0.1.2";
+  }
+  ContainerStatus& container(ContainerState state, const char* name = "a") {
+    ContainerStatus one;
+    one.name = name;
+    one.state = state;
+    one.started = kStarted + seconds(2);
+    if (state == ContainerState::kEnded)
+      one.ended = kStarted + seconds(5);
+    one.ready = one.begun = state == ContainerState::kRunning;
+    task.containers.edit().push_back(one);
+    return task.containers.edit().back();
+  }
+  json::object shown(bool has_task = true, std::string_view waits = {}) {
+    json::object out = tree;
+    show_pod(out, object, {std::make_shared<const Job>(job), has_task ? std::make_shared<const Task>(task) : nullptr,
+                           std::make_shared<const Node>(node)},
+             waits, {});
+    return out;
+  }
+  static std::string phase(const json::object& pod) { return text_in(part(pod, "status"), "phase"); }
+  static json::value condition(const json::object& pod, std::string_view type) {
+    for (const json::value& one : list_in(part(pod, "status"), "conditions"))
+      if (text_in(one, "type") == type)
+        return one;
+    return nullptr;
+  }
+  static json::value status(const json::object& pod, const char* list = "containerStatuses", std::size_t i = 0) {
+    return list_in(part(pod, "status"), list).at(i);
+  }
+};
+
+TEST_F(PodViews, WaitsWithThePlannersReason) {
+  job.state = JobState::kPending;
+  EXPECT_EQ(phase(shown(false)), "Pending");
+  EXPECT_TRUE(condition(shown(false), "PodScheduled").is_null()) << "nobody has looked at it yet";
+  const json::value why = condition(shown(false, "job 7 waits: Resources"), "PodScheduled");
+  EXPECT_EQ(text_in(why, "status"), "False");
+  EXPECT_EQ(text_in(why, "reason"), "Unschedulable");
+  EXPECT_EQ(text_in(why, "message"), "job 7 waits: Resources");
+}
+
+TEST_F(PodViews, ItsContainersAreMadeWhereItIs) {
+  const json::object pod = shown(false);
+  EXPECT_EQ(text_in(spec_of(pod), "nodeName"), "n1");
+  EXPECT_EQ(text_in(part(pod, "status"), "hostIP"), "10.0.0.1");
+  EXPECT_EQ(text_in(part(pod, "status"), "startTime"), "1970-01-01T00:01:40Z");
+  EXPECT_EQ(phase(pod), "Pending");
+  EXPECT_EQ(text_in(condition(pod, "PodScheduled"), "status"), "True");
+  EXPECT_EQ(text_in(part(part(status(pod), "state"), "waiting"), "reason"), "ContainerCreating");
+}
+
+TEST_F(PodViews, RunsAndIsReady) {
+  container(ContainerState::kRunning).image_digest = "sha256:abc";
+  const json::object pod = shown();
+  EXPECT_EQ(phase(pod), "Running");
+  EXPECT_EQ(text_in(part(pod, "status"), "podIP"), "10.0.1.2");
+  EXPECT_EQ(text_in(condition(pod, "Ready"), "status"), "True");
+  EXPECT_EQ(text_in(status(pod), "imageID"), "reg/i@sha256:abc");
+  EXPECT_TRUE(flag_in(status(pod), "started"));
+  tree["spec"].as_object()["readinessGates"] = json::array{json::object{{"conditionType", "x/y"}}};
+  EXPECT_EQ(text_in(condition(shown(), "Ready"), "reason"), "ReadinessGatesNotReady");
+  tree["status"] = json::parse(R"({"conditions":[{"type":"x/y","status":"True"}],"message":"kept"})");
+  EXPECT_EQ(text_in(condition(shown(), "Ready"), "status"), "True");
+  EXPECT_EQ(text_in(condition(shown(), "x/y"), "status"), "True");
+  EXPECT_EQ(text_in(part(shown(), "status"), "message"), "kept");
+}
+
+TEST_F(PodViews, CrashesAndComesAgain) {
+  ContainerStatus& one = container(ContainerState::kWaiting);
+  one.restarts = 2;
+  one.reason = "CrashLoopBackOff";
+  one.exit.code = 3;
+  one.ended = kStarted + seconds(4);
+  const json::object pod = shown();
+  EXPECT_EQ(phase(pod), "Running") << "it has run and will again";
+  EXPECT_EQ(integer_in(status(pod), "restartCount"), 2);
+  EXPECT_EQ(text_in(part(part(status(pod), "state"), "waiting"), "reason"), "CrashLoopBackOff");
+  const json::value last = part(part(status(pod), "lastState"), "terminated");
+  EXPECT_EQ(integer_in(last, "exitCode"), 3);
+  EXPECT_EQ(text_in(last, "reason"), "Error");
+  EXPECT_EQ(text_in(condition(pod, "ContainersReady"), "message"), "containers with unready status: [a]");
+}
+
+TEST_F(PodViews, EndsAsItsContainersDo) {
+  tree["spec"].as_object()["restartPolicy"] = "Never";
+  container(ContainerState::kEnded);
+  EXPECT_EQ(phase(shown()), "Succeeded");
+  EXPECT_EQ(text_in(condition(shown(), "Ready"), "reason"), "PodCompleted");
+  EXPECT_EQ(text_in(part(part(status(shown()), "state"), "terminated"), "reason"), "Completed");
+  task.containers.edit()[0].exit.signal = 9;
+  const json::object failed = shown();
+  EXPECT_EQ(phase(failed), "Failed");
+  EXPECT_EQ(integer_in(part(part(status(failed), "state"), "terminated"), "exitCode"), 137);
+  tree["spec"].as_object()["restartPolicy"] = "OnFailure";
+  EXPECT_EQ(phase(shown()), "Running") << "it is started again in a moment";
+  job.state = JobState::kTimeout;
+  EXPECT_EQ(phase(shown()), "Failed");
+  EXPECT_EQ(text_in(part(shown(), "status"), "reason"), "DeadlineExceeded");
+}
+
+TEST_F(PodViews, InitContainersGoFirst) {
+  tree["spec"].as_object()["initContainers"] = json::parse(R"([{"name":"i","image":"x"}])");
+  ContainerStatus& init = container(ContainerState::kRunning, "i");
+  init.ready = false;
+  container(ContainerState::kWaiting);
+  json::object pod = shown();
+  EXPECT_EQ(phase(pod), "Pending");
+  EXPECT_EQ(text_in(condition(pod, "Initialized"), "message"), "containers with incomplete status: [i]");
+  EXPECT_EQ(text_in(part(part(status(pod), "state"), "waiting"), "reason"), "PodInitializing");
+  task.containers.edit()[0].state = ContainerState::kEnded;
+  task.containers.edit()[0].ended = kStarted + seconds(9);
+  task.containers.edit()[1].state = ContainerState::kRunning;
+  pod = shown();
+  EXPECT_EQ(phase(pod), "Running");
+  EXPECT_EQ(text_in(condition(pod, "Initialized"), "lastTransitionTime"), "1970-01-01T00:01:49Z");
+  EXPECT_TRUE(flag_in(status(pod, "initContainerStatuses"), "ready"));
+  tree["spec"].as_object()["restartPolicy"] = "Never";
+  task.containers.edit()[0].exit.code = 1;
+  EXPECT_EQ(phase(shown()), "Failed");
+}
+
+TEST_F(PodViews, ADeletionIsOverWhenItsGraceIs) {
+  auto extra = std::make_shared<MetaExtra>();
+  extra->deleting = Instant{seconds(10).us};
+  object.meta.extra = extra;
+  tree["metadata"].as_object()["deletionGracePeriodSeconds"] = 30;
+  EXPECT_EQ(text_in(part(shown(), "metadata"), "deletionTimestamp"), "1970-01-01T00:00:40Z");
+}
+
+TEST_F(PodViews, ItsEndIsKnownAfterItsJobIsForgotten) {
+  object.ended = {{.what = {.kind = Kind::kJob, .job = JobId(7)},
+                   .state = JobState::kCompleted,
+                   .started = kStarted,
+                   .ended = kStarted,
+                   .exit = {},
+                   .ran_on = "n1"}};
+  json::object out = tree;
+  show_pod(out, object, {}, {}, {});
+  EXPECT_EQ(phase(out), "Succeeded");
+  EXPECT_EQ(text_in(spec_of(out), "nodeName"), "n1");
+}
+
+}  // namespace
+}  // namespace lockstep::kube

@@ -1,0 +1,332 @@
+#include "frontends/kube/server/pod_files.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <map>
+
+#include "base/text.h"
+#include "frontends/kube/controllers/pod_work.h"
+#include "frontends/kube/kinds/pod_env.h"
+#include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/machinery/encodings.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/server/account_tokens.h"
+#include "frontends/kube/server/service_variables.h"
+#include "frontends/kube/store/stored_object.h"
+#include "model/job.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr const char* kMaps = "configmaps";
+constexpr const char* kSecrets = "secrets";
+constexpr const char* kConfigError = "CreateContainerConfigError";
+constexpr const char* kCreating = "ContainerCreating";
+constexpr std::int64_t kReadable = 0644, kOwnersOnly = 0600, kTokenLife = 3600;
+
+// The values of a ConfigMap or a Secret, as base64.
+using Values = std::map<std::string, std::string, std::less<>>;
+
+class PodFiles {
+ public:
+  PodFiles(const Tables& tables, const Object& pod, const PodFilesTools& tools, Instant now)
+      : tables_(tables),
+        pod_(pod),
+        tools_(tools),
+        now_s_((now + (tables.cluster ? tables.cluster->wall_offset : Duration{})).us / 1'000'000),
+        tree_(pod_as_shown(tables, pod)),
+        records_(records_of_pod(tables, pod)) {
+    if (records_.node)
+      node_ = {.cores = std::int64_t{records_.node->cores},
+               .memory_bytes = records_.node->memory_mb << 20,
+               .disk_bytes = records_.node->tmp_disk_mb << 20};
+  }
+
+  json::object all() && {
+    for (const json::value& volume : list_in(spec_of(tree_), "volumes")) add_volume(volume);
+    for (const char* list : {"initContainers", "containers"})
+      for (const json::value& container : containers_in(tree_, list)) {
+        add_variables(container);
+        check_user(container);
+      }
+    return {{"volumes", std::move(volumes_)}, {"variables", std::move(variables_)}, {"waits", std::move(waits_)}};
+  }
+
+ private:
+  const std::string& ns() const { return pod_.meta.ns; }
+
+  void wait(std::string_view container, std::string_view reason, std::string_view message) {
+    waits_.push_back({{"container", container}, {"reason", reason}, {"message", message}});
+  }
+
+  // Nothing: there is no such object.
+  std::optional<Values> values_of(const char* type, const std::string& name) const {
+    const auto at = tables_.objects.find({type, ns(), name});
+    if (at == tables_.objects.end())
+      return std::nullopt;
+    const json::value body = json::parse(at->second->body);
+    Values out;
+    if (const json::object* data = member_object(body, "data"))
+      for (const auto& [key, value] : *data)
+        out[std::string(key)] = type == kSecrets ? std::string(text_of(value)) : base64_text(text_of(value));
+    if (const json::object* data = member_object(body, "binaryData"); data && type == kMaps)
+      for (const auto& [key, value] : *data) out[std::string(key)] = text_of(value);
+    return out;
+  }
+
+  // --- volumes ---
+
+  struct Part {
+    const json::value& source;
+    std::string name;  // of the ConfigMap or the Secret
+    std::string volume;
+    std::int64_t mode = kReadable;
+  };
+
+  void put_file(json::array& files, std::string path, std::int64_t mode, std::string data,
+                std::optional<std::int64_t> uid = {}) {
+    // Of several sources that give the same path the last one counts.
+    drop_file(files, path);
+    json::object file{{"path", std::move(path)}, {"mode", mode}, {"data", std::move(data)}};
+    if (uid)
+      file["uid"] = *uid;
+    files.push_back(std::move(file));
+  }
+  static void drop_file(json::array& files, const std::string& path) {
+    for (auto at = files.begin(); at != files.end();)
+      at = text_in(*at, "path") == path ? files.erase(at) : at + 1;
+  }
+
+  void not_mounted(const std::string& volume, const std::string& why) {
+    wait("", kCreating, format("MountVolume.SetUp failed for volume \"{}\" : {}", volume, why));
+  }
+
+  void add_values(json::array& files, const Part& part_of, const char* type) {
+    const bool optional = flag_in(part_of.source, "optional");
+    const auto values = values_of(type, part_of.name);
+    const char* const word = type == kSecrets ? "secret" : "configmap";
+    if (!values && !optional)
+      return not_mounted(part_of.volume, format("{} \"{}\" not found", word, part_of.name));
+    if (!values)
+      return;
+    const json::array& items = list_in(part_of.source, "items");
+    if (items.empty()) {
+      for (const auto& [key, data] : *values) put_file(files, key, part_of.mode, data);
+      return;
+    }
+    for (const json::value& item : items) {
+      const std::string key = text_in(item, "key");
+      const auto value = values->find(key);
+      if (value != values->end())
+        put_file(files, text_in(item, "path"), integer_in(item, "mode").value_or(part_of.mode), value->second);
+      else if (!optional)
+        not_mounted(part_of.volume, format("references non-existent {} key: {}",
+                                           type == kSecrets ? "secret" : "config", key));
+    }
+  }
+
+  void add_fields(json::array& files, const json::value& source, std::int64_t mode) {
+    for (const json::value& item : list_in(source, "items")) {
+      std::optional<std::string> text;
+      if (const json::value& field = part(item, "fieldRef"); field.is_object()) {
+        text = field_of_pod(tree_, text_in(field, "fieldPath"));
+      } else if (const json::value& resource = part(item, "resourceFieldRef"); resource.is_object()) {
+        const json::value* container = container_named(tree_, text_in(resource, "containerName"));
+        text = resource_of_container(container ? *container : json::value(), resource, node_);
+      }
+      put_file(files, text_in(item, "path"), integer_in(item, "mode").value_or(mode), base64_text(text.value_or("")));
+    }
+  }
+
+  // The user that all containers run as, where they agree: only it is to read the token.
+  std::optional<std::int64_t> common_user() const {
+    const auto all = integer_in(part(spec_of(tree_), "securityContext"), "runAsUser");
+    std::optional<std::int64_t> out;
+    for (const char* list : {"initContainers", "containers"})
+      for (const json::value& one : containers_in(tree_, list)) {
+        const auto own = integer_in(part(one, "securityContext"), "runAsUser");
+        const auto user = own ? own : all;
+        if (!user || (out && *out != *user))
+          return std::nullopt;
+        out = user;
+      }
+    return out;
+  }
+
+  void add_token(json::array& files, const json::value& source, const std::string& volume, std::int64_t mode) {
+    const std::string account = text_in(spec_of(tree_), "serviceAccountName");
+    const auto at = tables_.objects.find({"serviceaccounts", ns(), account});
+    if (at == tables_.objects.end())
+      return not_mounted(volume, format("serviceaccount \"{}\" not found", account));
+    const std::int64_t life = std::max<std::int64_t>(600, integer_in(source, "expirationSeconds").value_or(kTokenLife));
+    // Whoever asks within the same part of its life is given the same token.
+    const std::int64_t step = life * 4 / 5, issued = now_s_ - now_s_ % step;
+    std::string audience = text_in(source, "audience");
+    if (audience.empty())
+      audience = kIssuer;
+    json::object ours{{"namespace", ns()},
+                      {"pod", {{"name", pod_.meta.name}, {"uid", uid_text(pod_.meta.uid)}}},
+                      {"serviceaccount", {{"name", account}, {"uid", uid_text(at->second->meta.uid)}}}};
+    if (records_.node)
+      if (const auto node = tables_.objects.find({"nodes", "", records_.node->meta.name});
+          node != tables_.objects.end())
+        ours["node"] = {{"name", records_.node->meta.name}, {"uid", uid_text(node->second->meta.uid)}};
+    const json::object claims{{"aud", json::array{json::string_view(audience)}},
+                              {"exp", issued + life},
+                              {"iat", issued},
+                              {"iss", kIssuer},
+                              {"jti", token_id(volume + audience, issued)},
+                              {"kubernetes.io", std::move(ours)},
+                              {"nbf", issued},
+                              {"sub", format("{}{}:{}", kAccountUser, ns(), account)}};
+    const auto user = common_user();
+    const bool of_group = integer_in(part(spec_of(tree_), "securityContext"), "fsGroup").has_value();
+    put_file(files, text_in(source, "path"), user || of_group ? kOwnersOnly : mode,
+             base64_text(tools_.sign(json::serialize(claims))), user);
+  }
+
+  std::string token_id(const std::string& what, std::int64_t issued) const {
+    const std::string hash = tools_.sha256_hex(format("{}/{}/{}", pod_.meta.uid.value, what, issued));
+    return format("{}-{}-4{}-8{}-{}", hash.substr(0, 8), hash.substr(8, 4), hash.substr(12, 3), hash.substr(15, 3),
+                  hash.substr(18, 12));
+  }
+
+  void add_source(json::array& files, const json::value& source, const std::string& volume, std::int64_t mode) {
+    if (const json::value& map = part(source, "configMap"); map.is_object())
+      add_values(files, {map, text_in(map, "name"), volume, mode}, kMaps);
+    if (const json::value& secret = part(source, "secret"); secret.is_object())
+      add_values(files, {secret, text_in(secret, "name"), volume, mode}, kSecrets);
+    if (const json::value& fields = part(source, "downwardAPI"); fields.is_object())
+      add_fields(files, fields, mode);
+    if (const json::value& token = part(source, "serviceAccountToken"); token.is_object())
+      add_token(files, token, volume, mode);
+    if (const json::value& bundle = part(source, "clusterTrustBundle");
+        bundle.is_object() && !flag_in(bundle, "optional"))
+      not_mounted(volume, "cluster trust bundles are not served");
+  }
+
+  void add_volume(const json::value& volume) {
+    const std::string name = text_in(volume, "name");
+    constexpr const char* kOthers[] = {"emptyDir", "hostPath", "persistentVolumeClaim"};
+    json::array files;
+    const auto mode_of = [](const json::value& source) {
+      return integer_in(source, "defaultMode").value_or(kReadable);
+    };
+    if (const json::value& map = part(volume, "configMap"); map.is_object())
+      add_values(files, {map, text_in(map, "name"), name, mode_of(map)}, kMaps);
+    else if (const json::value& secret = part(volume, "secret"); secret.is_object())
+      add_values(files, {secret, text_in(secret, "secretName"), name, mode_of(secret)}, kSecrets);
+    else if (const json::value& fields = part(volume, "downwardAPI"); fields.is_object())
+      add_fields(files, fields, mode_of(fields));
+    else if (const json::value& projected = part(volume, "projected"); projected.is_object())
+      for (const json::value& source : list_in(projected, "sources"))
+        add_source(files, source, name, mode_of(projected));
+    else if (std::ranges::any_of(kOthers, [&](const char* kind) { return part(volume, kind).is_object(); }))
+      return;
+    else
+      return not_mounted(name, "volumes of this kind are not there: emptyDir, hostPath, configMap, secret, "
+                               "downwardAPI, projected, and claims of local volumes are");
+    volumes_.push_back({{"name", name}, {"files", std::move(files)}});
+  }
+
+  // --- variables ---
+
+  // Nothing: there is none, and it may be so, or the container waits for it.
+  std::optional<std::string> value_from(const json::value& container, const json::value& source) {
+    if (const json::value& field = part(source, "fieldRef"); field.is_object())
+      return field_of_pod(tree_, text_in(field, "fieldPath"));
+    if (const json::value& resource = part(source, "resourceFieldRef"); resource.is_object()) {
+      const std::string other = text_in(resource, "containerName");
+      const json::value* of = other.empty() ? &container : container_named(tree_, other);
+      return of ? resource_of_container(*of, resource, node_) : std::nullopt;
+    }
+    const bool secret = part(source, "secretKeyRef").is_object();
+    const json::value& reference = part(source, secret ? "secretKeyRef" : "configMapKeyRef");
+    if (!reference.is_object())
+      return std::nullopt;
+    const std::string name = text_in(reference, "name"), key = text_in(reference, "key");
+    const auto values = values_of(secret ? kSecrets : kMaps, name);
+    const auto value = values ? values->find(key) : Values::const_iterator();
+    if (values && value != values->end())
+      return bytes_of_base64(value->second);
+    if (!flag_in(reference, "optional")) {
+      const std::string who = text_in(container, "name");
+      if (!values)
+        wait(who, kConfigError, format("{} \"{}\" not found", secret ? "secret" : "configmap", name));
+      else
+        wait(who, kConfigError,
+             format("couldn't find key {} in {} {}/{}", key, secret ? "Secret" : "ConfigMap", ns(), name));
+    }
+    return std::nullopt;
+  }
+
+  void add_all_of(Variables& known, const json::value& container, const json::value& from) {
+    const bool secret = part(from, "secretRef").is_object();
+    const json::value& reference = part(from, secret ? "secretRef" : "configMapRef");
+    if (!reference.is_object())
+      return;
+    const auto values = values_of(secret ? kSecrets : kMaps, text_in(reference, "name"));
+    if (!values && !flag_in(reference, "optional"))
+      wait(text_in(container, "name"), kConfigError,
+           format("{} \"{}\" not found", secret ? "secret" : "configmap", text_in(reference, "name")));
+    if (!values)
+      return;
+    for (const auto& [key, value] : *values)
+      if (key.find('=') == key.npos)
+        known[text_in(from, "prefix") + key] = bytes_of_base64(value).value_or("");
+  }
+
+  void add_variables(const json::value& container) {
+    const json::value& links = part(spec_of(tree_), "enableServiceLinks");
+    const Variables services = service_variables(tables_, ns(), !links.is_bool() || links.get_bool());
+    Variables own;
+    for (const json::value& from : list_in(container, "envFrom")) add_all_of(own, container, from);
+    for (const json::value& one : list_in(container, "env")) {
+      Variables known = services;
+      for (const auto& [name, value] : own) known[name] = value;
+      const json::value& source = part(one, "valueFrom");
+      std::optional<std::string> value;
+      if (source.is_null())
+        value = expanded(text_in(one, "value"), known);
+      else
+        value = value_from(container, source);
+      if (value)
+        own[text_in(one, "name")] = std::move(*value);
+    }
+    for (const auto& [name, value] : services) own.emplace(name, value);
+    for (const auto& [name, value] : own)
+      variables_.push_back({{"container", text_in(container, "name")}, {"name", name}, {"value", value}});
+  }
+
+  // Where the pod names the user; what an image says is the node's to see.
+  void check_user(const json::value& container) {
+    const json::value &own = part(container, "securityContext"), &all = part(spec_of(tree_), "securityContext");
+    const json::value& demand = part(own, "runAsNonRoot").is_bool() ? part(own, "runAsNonRoot") : part(all, "runAsNonRoot");
+    const auto user = integer_in(own, "runAsUser") ? integer_in(own, "runAsUser") : integer_in(all, "runAsUser");
+    if (demand.is_bool() && demand.get_bool() && user && *user == 0)
+      wait(text_in(container, "name"), kConfigError,
+           format("container's runAsUser breaks non-root policy (pod: \"{}_{}({})\", container: {})", pod_.meta.name,
+                  ns(), uid_text(pod_.meta.uid), text_in(container, "name")));
+  }
+
+  const Tables& tables_;
+  const Object& pod_;
+  const PodFilesTools& tools_;
+  const std::int64_t now_s_;
+  const json::object tree_;
+  const PodRecords records_;
+  NodeAmounts node_;
+  json::array volumes_, variables_, waits_;
+};
+
+}  // namespace
+
+json::object files_of_pod(const Tables& tables, const Object& pod, const PodFilesTools& tools, Instant now) {
+  return PodFiles(tables, pod, tools, now).all();
+}
+
+}  // namespace lockstep::kube

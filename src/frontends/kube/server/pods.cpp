@@ -1,0 +1,94 @@
+#include "frontends/kube/server/pods.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "frontends/kube/controllers/pod_work.h"
+#include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "model/job.h"
+#include "views/reasons.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::int32_t kKill = 9;
+constexpr std::int64_t kGraceDefault = 30, kGraceMost = INT32_MAX;
+
+// Why its job waits, in the words of squeue and `lockstep explain`.
+std::string waiting_words(const ReadContext& read, const Job& job) {
+  const PlanNote* note = read.notes.of(job.id);
+  if (!note && job.hold == Hold::kNone)
+    return {};
+  const Reason why = slurm_reason_parts(job, note);
+  std::string out = format("job {} waits: {}", job.id.value, why.word);
+  if (!why.detail.empty())
+    out += format(" ({})", why.detail);
+  return out;
+}
+
+std::int64_t grace_of(const json::object& tree, std::optional<std::int64_t> asked) {
+  const std::int64_t own = integer_in(spec_of(tree), "terminationGracePeriodSeconds").value_or(kGraceDefault);
+  return std::clamp<std::int64_t>(asked.value_or(own), 0, kGraceMost);
+}
+
+}  // namespace
+
+Answered<CommandBody> new_pod(const Request& request, const json::object& tree, const std::string& refusal) {
+  const auto read = request.visit->read();
+  if (!refusal.empty())
+    return pod_without_work(read->tables, read->now, tree, refusal);
+  auto work = pod_work(read->tables, read->now, tree);
+  if (work.ok())
+    return std::move(work->body);
+  return Status::invalid({request.kind->group, request.kind->kind}, text_in(part(tree, "metadata"), "name"),
+                         {{"FieldValueInvalid", "Invalid value: " + work.error().message, work.error().field}});
+}
+
+bool waits_for(const Error& refusal) {
+  switch (refusal.code) {
+    case Errc::kImpossible:
+    case Errc::kDenied:
+    case Errc::kExhausted:
+    case Errc::kInvalid: return true;
+    default: return false;
+  }
+}
+
+void show_records(const Request& request, const Object& object, json::object& tree) {
+  const auto read = request.visit->read();
+  const PodRecords records = records_of_pod(read->tables, object);
+  const bool waits = records.job && records.job->state == JobState::kPending;
+  show_pod(tree, object, records, waits ? waiting_words(*read, *records.job) : std::string(), read->wall_offset);
+}
+
+std::vector<CommandBody> deletion_of_pod(const Tables& tables, const Object& pod, std::optional<std::int64_t> seconds,
+                                         RemoveObject::Dependents dependents) {
+  std::vector<CommandBody> out;
+  json::object tree = pod_as_shown(tables, pod);
+  const PodRecords records = records_of_pod(tables, pod);
+  const bool runs = records.job && !is_final(records.job->state);
+  const bool placed = runs && records.job->state != JobState::kPending;
+  const bool deleting = pod.meta.extra && pod.meta.extra->deleting;
+  const std::int64_t grace = placed ? grace_of(tree, seconds) : 0;
+  if (deleting && integer_in(part(tree, "metadata"), "deletionGracePeriodSeconds").value_or(INT64_MAX) <= grace)
+    return out;  // it never gets longer
+  // At once: the object goes now, and its job as soon as it can be stopped. Else it stays until that is proven.
+  Object marked = with_grace(pod, grace);
+  if (grace == 0)
+    marked.shows.clear();
+  out.emplace_back(PutObject{std::move(marked), pod.meta.seq});
+  if (!deleting)
+    out.emplace_back(RemoveObject{pod.type, pod.meta.ns, pod.meta.name, 0, dependents});
+  if (!runs)
+    return out;
+  if (grace == 0 && (records.job->state == JobState::kRunning || records.job->state == JobState::kCompleting))
+    out.emplace_back(CancelJob{.target = {records.job->id, {}}, .signal = kKill});
+  if (records.job->state != JobState::kCompleting)
+    out.emplace_back(CancelJob{.target = {records.job->id, {}}});
+  return out;
+}
+
+}  // namespace lockstep::kube

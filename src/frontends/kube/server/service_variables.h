@@ -1,0 +1,15 @@
+// Variables by which containers find Services, in both of the forms that Kubernetes gives.
+// Source: kubernetes.io/docs/concepts/services-networking/service ("Environment variables").
+#pragma once
+
+#include <string>
+
+#include "frontends/kube/kinds/pod_env.h"
+#include "model/tables.h"
+
+namespace lockstep::kube {
+
+// Of the Services of the namespace, where all is true, and in any case of the API server's.
+Variables service_variables(const Tables& tables, const std::string& ns, bool all);
+
+}  // namespace lockstep::kube
