@@ -52,7 +52,7 @@ struct KubeServer::Inner {
     if (!request->kind->namespaced && !target->ns.empty())
       return answer_status(*visit, Status::no_such_path());
     request->api_version = request->kind->api_version();
-    auto accepted = accepted_by(visit->request());
+    auto accepted = accepted_by(visit->request(), !request->kind->custom);
     if (!accepted.ok())
       return answer_status(*visit, accepted.error());
     request->accepted = *accepted;
