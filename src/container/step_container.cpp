@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "container/box.h"
 #include "container/image_store.h"
+#include "container/sandbox_sweep.h"
 #include "container/seccomp.h"
 #include "container/step_files.h"
 #include "container/step_plan.h"
@@ -317,7 +318,7 @@ int run_in_container(const StepContainer& step, InnerTask task) {
 int sweep_containers(const std::string& home, const std::vector<std::string>& jobs_here) {
   if (!home.starts_with('/'))
     return 2;
-  bool good = remove_all_but(home + "/jobs", jobs_here).ok();
+  bool good = sweep_sandboxes(home, jobs_here).ok();
   good = remove_all_but(home + "/trash", {}).ok() && good;
   if (jobs_here.empty())
     good = ImageStore(home, tell).remove_unused(kUnusedSeconds).ok() && good;

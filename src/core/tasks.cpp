@@ -177,6 +177,8 @@ void stamp(ContainerStatus& now, const ContainerStatus* before, Instant at) {
   if (before) {
     now.started = before->started;
     now.ended = before->ended;
+    now.last_started = before->last_started;
+    now.last_ended = before->last_ended;
   }
   if (now.state == ContainerState::kRunning && !(same_life && before->state == ContainerState::kRunning)) {
     now.started = at;
@@ -188,6 +190,10 @@ void stamp(ContainerStatus& now, const ContainerStatus* before, Instant at) {
   } else if (now.state == ContainerState::kWaiting && before && !same_life &&
              before->state == ContainerState::kRunning) {
     now.ended = at;
+  }
+  if (before && !same_life) {  // the one before has ended, between the reports if not sooner
+    now.last_started = before->started ? before->started : at;
+    now.last_ended = before->ended && before->state != ContainerState::kRunning ? before->ended : at;
   }
 }
 

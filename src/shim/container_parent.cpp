@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -377,6 +378,7 @@ class Parent {
   [[noreturn]] void fail_to_start(const std::string& log) {
     std::string why = said_in(log);
     remove_container();
+    leave_files();
     fail(ContainerWord::What::kFailed, "StartError", why.empty() ? "runc could not start it, and says no more" : why);
   }
 
@@ -546,6 +548,23 @@ class Parent {
     return text;
   }
 
+  // What it changed goes: to remove many files takes longer than its end may. Its log and that of the life before stay.
+  void leave_files() const {
+    for (int number = 0;; ++number) {
+      const std::string source = format("{}/sources/{}", folder_, number);
+      struct stat stat {};
+      if (::lstat(source.c_str(), &stat) != 0)
+        break;
+      while (::umount2(source.c_str(), MNT_DETACH) == 0) {}
+    }
+    while (::umount2((folder_ + "/rootfs").c_str(), MNT_DETACH) == 0) {}
+    for (const char* part : {"upper", "work", "rootfs", "sources"})
+      put_aside(room_, format("{}/{}", folder_, part), format("{}+{}.{}", room_.work, id_, part));
+    if (life_.life >= 2)
+      put_aside(room_, life_folder(room_.folder, one_.name, life_.life - 2),
+                format("{}+{}.{}", room_.work, one_.name, life_.life - 2));
+  }
+
   [[noreturn]] void end() {
     read_output();
     const std::uint64_t oom = group_.empty() ? 0 : oom_kills_in(group_);
@@ -572,6 +591,7 @@ class Parent {
       ::close(client.fd);
     }
     ::unlink("attach");
+    leave_files();
     tell(word);
     signal_descendants(::getpid(), SIGKILL);
     end_like(*ended_);

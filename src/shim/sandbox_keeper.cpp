@@ -106,7 +106,7 @@ class Keeper {
     }
     tell();
     if (room_)
-      remove_groups(*room_);
+      leave_room(*room_);
     const ExitStatus result = logic_.result();
     return result.signal != 0 ? 128 + result.signal : result.code;
   }

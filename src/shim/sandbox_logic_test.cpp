@@ -217,5 +217,106 @@ TEST(SandboxLogic, ToldToEndNothingStartsAgain) {
   EXPECT_EQ(logic.containers()[1].restarts, 0u);
 }
 
+TEST(SandboxLogic, HeldContainersSayWhyAndStartWhenTheyMay) {
+  Sandbox sandbox;
+  sandbox.containers = {container("main"), container("other")};
+  sandbox.front_end_files = true;
+  SandboxLogic logic(sandbox, seconds(5), at(0));
+  EXPECT_TRUE(orders(logic).empty()) << "nobody has asked the front end yet";
+  logic.hold({{"main", "CreateContainerConfigError", "secret \"x\" not found"}}, at(1));
+  EXPECT_EQ(orders(logic), (Orders{{What::kStart, 1}}));
+  EXPECT_EQ(logic.containers()[0].reason, "CreateContainerConfigError");
+  EXPECT_EQ(logic.containers()[0].message, "secret \"x\" not found");
+  EXPECT_EQ(logic.next_timer(), kNever) << "it starts when it is let";
+  logic.tick(at(2));
+  EXPECT_TRUE(orders(logic).empty());
+  logic.hold({}, at(3));
+  EXPECT_EQ(orders(logic), (Orders{{What::kStart, 0}}));
+  EXPECT_EQ(logic.containers()[0].message, "");
+}
+
+TEST(SandboxLogic, WhatIsNotThereIsTriedAgainAndCountsAsNoLife) {
+  auto logic = logic_of({container("main")});
+  ASSERT_EQ(logic.take_orders(), (Orders{{What::kStart, 0}}));
+  logic.cannot_yet(0, "ErrImagePull", "no such image", at(0));
+  EXPECT_EQ(logic.containers()[0].reason, "ErrImagePull");
+  EXPECT_EQ(logic.containers()[0].message, "no such image");
+  EXPECT_EQ(logic.next_timer(), at(2));
+  logic.tick(at(2));
+  ASSERT_EQ(logic.take_orders(), (Orders{{What::kStart, 0}}));
+  logic.cannot_yet(0, "ErrImagePull", "no such image", at(2));
+  EXPECT_EQ(logic.containers()[0].reason, "ImagePullBackOff");
+  EXPECT_EQ(logic.next_timer(), at(6));
+  EXPECT_EQ(logic.containers()[0].restarts, 0u);
+  logic.told_to_end(at(3));
+  EXPECT_TRUE(logic.over());
+}
+
+TEST(SandboxLogic, HooksStandBehindTheBeginningAndBeforeTheEnd) {
+  SandboxContainer one = container("main", ContainerKind::kMain, RestartRule::kAlways);
+  one.begun.how = one.ending.how = ContainerHook::How::kExec;
+  one.probes = {probe(Probe::What::kReadiness)};
+  auto logic = logic_of({one});
+  EXPECT_EQ(orders(logic), (Orders{{What::kStart, 0}, {What::kBegunHook, 0}}));
+  logic.tick(at(5));
+  EXPECT_TRUE(orders(logic).empty()) << "no probe before its hook";
+  EXPECT_FALSE(logic.containers()[0].begun);
+  logic.hooked(0, true, at(6));
+  EXPECT_TRUE(logic.containers()[0].begun);
+  logic.tick(at(6));
+  EXPECT_EQ(orders(logic), (Orders{{What::kProbe, 0, 0}}));
+  logic.told_to_end(at(7));
+  EXPECT_EQ(orders(logic), (Orders{{What::kEndingHook, 0}}));
+  logic.hooked(0, false, at(8));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 0}})) << "whatever became of it";
+  logic.tick(at(12));
+  EXPECT_EQ(orders(logic), (Orders{{What::kKill, 0}})) << "the hook took of the same time";
+}
+
+TEST(SandboxLogic, AFirstHookThatFailsEndsTheContainer) {
+  SandboxContainer one = container("main", ContainerKind::kMain, RestartRule::kAlways);
+  one.begun.how = ContainerHook::How::kHttp;
+  auto logic = logic_of({one});
+  orders(logic);
+  logic.hooked(0, false, at(1));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 0}}));
+  logic.ended(0, {0, 15, false}, at(1), "last words");
+  EXPECT_EQ(logic.containers()[0].last_message, "last words");
+  EXPECT_EQ(logic.containers()[0].last_reason, "PostStartHookError");
+  EXPECT_EQ(state(logic, 0), ContainerState::kWaiting);
+}
+
+TEST(SandboxLogic, SidecarsEndOneAfterTheOtherTheLastOneFirst) {
+  auto logic = logic_of(
+      {container("first", ContainerKind::kSidecar), container("second", ContainerKind::kSidecar), container("main")});
+  orders(logic);
+  logic.told_to_end(at(0));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 2}}));
+  logic.ended(2, {}, at(1));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 1}}));
+  logic.ended(1, {}, at(4));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 0}}));
+  logic.tick(at(5));
+  EXPECT_TRUE(orders(logic).empty()) << "a little time is left to it in any case";
+  logic.tick(at(6));
+  EXPECT_EQ(orders(logic), (Orders{{What::kKill, 0}}));
+  logic.ended(0, {0, 9, false}, at(6));
+  EXPECT_TRUE(logic.over());
+}
+
+TEST(SandboxLogic, ReadinessMayTakeSeveralSuccesses) {
+  SandboxContainer one = container("main");
+  one.probes = {probe(Probe::What::kReadiness)};
+  one.probes[0].successes = 2;
+  auto logic = logic_of({one});
+  orders(logic);
+  for (const std::int64_t s : {0, 1}) {
+    EXPECT_FALSE(logic.containers()[0].ready);
+    logic.tick(at(s));
+    logic.probed(0, 0, true, at(s));
+  }
+  EXPECT_TRUE(logic.containers()[0].ready);
+}
+
 }  // namespace
 }  // namespace lockstep

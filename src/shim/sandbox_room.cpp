@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -186,6 +187,19 @@ void settle_group(std::string& group) {
     (void)put_text(own + "/cgroup.subtree_control", word, 0644);
 }
 
+// Locked for as long as we are there, so that the number is nobody else's.
+Result<void> note_keeper(const std::string& path) {
+  static int held = -1;
+  if (held >= 0)
+    return {};
+  held = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const std::string text = format("{}\n", ::getpid());
+  if (held < 0 || ::flock(held, LOCK_EX | LOCK_NB) != 0 || ::ftruncate(held, 0) != 0 ||
+      ::write(held, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    return os_error(path);
+  return {};
+}
+
 std::string host_name() {
   char name[256] = "";
   ::gethostname(name, sizeof name - 1);
@@ -268,6 +282,7 @@ Result<SandboxRoom> make_room(const Sandbox& sandbox, const SandboxSurroundings&
   for (const char* part : {"etc", "shm", "volumes", "runtime", "containers"})
     TRY(make_path(format("{}/{}", room.folder, part), 0700));
   TRY(put_text(room.folder + "/spec", encode_sandbox(sandbox), 0600));
+  TRY(note_keeper(room.folder + "/keeper"));
   const std::string name = host_name();
   const auto own_hosts = read_plain("/etc/hosts", Links::kFollowed, kNamesFileMax);
   const auto own_lookup = read_plain("/etc/resolv.conf", Links::kFollowed, kNamesFileMax);
@@ -284,6 +299,21 @@ Result<SandboxRoom> make_room(const Sandbox& sandbox, const SandboxSurroundings&
   if (sandbox.shared_processes && !sandbox.node_processes)
     room.process_space = format("/proc/{}/ns/pid", TRY(hold_process_space()));
   return room;
+}
+
+void put_aside(const SandboxRoom& room, const std::string& path, const std::string& name) {
+  const std::string trash = room.home + "/trash";
+  ::mkdir(trash.c_str(), 0700);
+  ::rename(path.c_str(), format("{}/{}.{}", trash, name, ::getpid()).c_str());
+}
+
+void leave_room(const SandboxRoom& room) {
+  for (const char* part : {"volumes", "shm", "runtime", "etc"}) {
+    const std::string path = format("{}/{}", room.folder, part);
+    while (::umount2(path.c_str(), MNT_DETACH) == 0) {}
+    put_aside(room, path, format("{}.{}", room.work, part));
+  }
+  remove_groups(room);
 }
 
 // Under version 1 each controller has them once. Those of our task and job are their makers' to remove, where it has

@@ -35,6 +35,11 @@ std::string lookup_text(const NameLookup& lookup);
 // Our control group, of what /proc/self/cgroup says: that of memory, or of version 2. "" = the root, or none.
 std::string group_in(std::string_view text);
 
+// What nobody needs any more is removed later, by who sweeps (container/step_container.h).
+void put_aside(const SandboxRoom& room, const std::string& path, const std::string& name);
+// The sandbox has ended: its logs stay, all else goes.
+void leave_room(const SandboxRoom& room);
+
 // Its containers' groups, which are empty by now, and what runc made beside them.
 void remove_groups(const SandboxRoom& room);
 

@@ -38,6 +38,7 @@
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
 #include "shim/relay.h"
+#include "shim/sandbox_room.h"
 #include "shim/sandbox_task.h"
 #include "shim/stage_program.h"
 #include "shim/task_inheritance.h"
@@ -48,6 +49,7 @@
 namespace lockstep {
 namespace {
 
+constexpr std::int64_t kKeeperLastWordsUs = 3'000'000;
 constexpr std::int64_t kSecondUs = 1'000'000;
 constexpr std::int64_t kLingerUs = 60 * kSecondUs;       // output nobody fetched stays this long after the end
 constexpr std::int64_t kHeardLingerUs = 10 * kSecondUs;  // once everything was sent, but not acknowledged
@@ -1222,14 +1224,20 @@ void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
     tell_why(why);
   }
   CHECK(kill_wait_us >= 0 && kill_wait_us <= kKillWaitMax.us, format("a wait of {} us", kill_wait_us));
-  kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us);
+  const bool keeper_ends = sandbox_ && start_.launch.process.uid == 0 && has_room(start_.sandbox);
+  // It kills by itself what takes too long, and then tells how each has ended.
+  const std::int64_t last_words_us = keeper_ends && kill_wait_us > 0 ? kKeeperLastWordsUs : 0;
+  kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us + last_words_us);
   grace_until_us_ = first ? kill_at_us_ : std::min(grace_until_us_, kill_at_us_);
   if (first && kill_wait_us > 0) {
     paused_ = false;
     pause_at_us_ = kTimeNever;
     group_.thaw();
     signal_descendants(::getpid(), SIGCONT);
-    signal_descendants(::getpid(), SIGTERM);
+    if (!keeper_ends || !tasks_.front()->running())
+      signal_descendants(::getpid(), SIGTERM);
+    else  // hooks come before, and it knows the order
+      ::kill(tasks_.front()->pid(), SIGTERM);
   }
 }
 

@@ -5,6 +5,7 @@
 //     etc/hosts, etc/hostname, etc/resolv.conf
 //     shm/  volumes/NAME/
 //     runtime/                             runc's own records
+//     keeper                               number of its keeper's process, as its shim's namespace has it, locked by it
 //     containers/NAME/life                 number of the life that was begun last
 //     containers/NAME/attach               socket of who holds its input and output
 //     containers/NAME/LIFE/                config.json, process, rootfs/, upper/, sources/, message

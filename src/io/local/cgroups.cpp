@@ -65,7 +65,31 @@ Result<void> deny_devices_v1(const std::string& group, const DeviceLimits& limit
   return {};
 }
 
-bool is_gone(const std::string& path) { return ::rmdir(path.c_str()) == 0 || errno == ENOENT; }
+constexpr int kDepthMost = 8;  // of groups that a part has made below its own
+
+std::vector<std::string> groups_in(const std::string& path) {
+  std::vector<std::string> out;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(path, none))
+    if (entry.is_directory(none) && !entry.is_symlink(none))
+      out.push_back(entry.path().string());
+  return out;
+}
+
+// With what was made below it.
+bool is_gone(const std::string& path, int depth = kDepthMost) {
+  if (::rmdir(path.c_str()) == 0 || errno == ENOENT)
+    return true;
+  if (depth > 0)
+    for (const std::string& below : groups_in(path)) is_gone(below, depth - 1);
+  return ::rmdir(path.c_str()) == 0 || errno == ENOENT;
+}
+
+void add_processes(const std::string& path, std::vector<std::string>& pids, int depth = kDepthMost) {
+  for (std::string& pid : split_words(get(path + "/cgroup.procs"))) pids.push_back(std::move(pid));
+  if (depth > 0)
+    for (const std::string& below : groups_in(path)) add_processes(below, pids, depth - 1);
+}
 
 // A cpuset of version 1 takes no process before it has processors and memory. One that has them keeps them, unless
 // others are named.
@@ -253,7 +277,8 @@ std::size_t Cgroups::kill(const WorkId& work) {
   const std::string dir = part_dir(host_.dir("memory"), work);
   std::size_t seen = 0;
   for (int round = 0; round < kKillRounds; ++round) {
-    const auto pids = split_words(get(dir + "/cgroup.procs"));
+    std::vector<std::string> pids;
+    add_processes(dir, pids);
     if (pids.empty())
       break;
     seen = std::max(seen, pids.size());
@@ -301,8 +326,10 @@ std::vector<std::string> groups_below(const CgroupHost& host, const std::string&
       trees.push_back(tree);
       for (const std::string& job : folders(tree, "")) {
         jobs.push_back(job);
-        const auto of_job = folders(job, "");
-        parts.insert(parts.end(), of_job.begin(), of_job.end());
+        for (const std::string& part : folders(job, "")) {
+          for (std::string& own : folders(part, "")) parts.push_back(std::move(own));  // of a sandbox's containers
+          parts.push_back(part);
+        }
       }
     }
   parts.insert(parts.end(), jobs.begin(), jobs.end());

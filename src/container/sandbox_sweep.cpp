@@ -1,0 +1,94 @@
+#include "container/sandbox_sweep.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "container/open_file.h"
+#include "container/step_files.h"
+
+namespace lockstep {
+namespace {
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> out;
+  DIR* const open = ::opendir(folder.c_str());
+  if (!open)
+    return out;
+  while (const dirent* entry = ::readdir(open))
+    if (const std::string name = entry->d_name; name != "." && name != "..")
+      out.push_back(name);
+  ::closedir(open);
+  return out;
+}
+
+bool is_log(const std::string& name) { return name == "log" || name.starts_with("log.") || name == "alive"; }
+
+struct EndedSandbox {
+  std::string folder;
+  std::int64_t changed_s = 0;
+  std::uint64_t bytes = 0;
+};
+
+// The logs of one container's lives, with the number of the last.
+void keep_logs(const std::string& container, EndedSandbox& sandbox) {
+  for (const std::string& life : names_in(container)) {
+    const std::string path = format("{}/{}", container, life);
+    struct stat stat {};
+    if (life == "life")
+      continue;
+    if (::lstat(path.c_str(), &stat) != 0 || !S_ISDIR(stat.st_mode)) {
+      ::unlink(path.c_str());
+      continue;
+    }
+    for (const std::string& name : names_in(path))
+      if (const std::string file = format("{}/{}", path, name); !is_log(name)) {
+        (void)remove_tree(file);
+      } else if (::lstat(file.c_str(), &stat) == 0) {
+        sandbox.bytes += static_cast<std::uint64_t>(stat.st_size);
+        sandbox.changed_s = std::max<std::int64_t>(sandbox.changed_s, stat.st_mtim.tv_sec);
+      }
+  }
+}
+
+}  // namespace
+
+Result<void> sweep_sandboxes(const std::string& home, const std::vector<std::string>& jobs_here, const LogsKept& kept) {
+  const std::string jobs = home + "/jobs";
+  std::vector<std::string> stay = jobs_here;
+  std::vector<EndedSandbox> ended;
+  for (const std::string& job : names_in(jobs)) {
+    const std::string sandboxes = format("{}/{}/sandboxes", jobs, job);
+    if (std::find(jobs_here.begin(), jobs_here.end(), job) != jobs_here.end() || ::access(sandboxes.c_str(), X_OK) != 0)
+      continue;
+    stay.push_back(job);
+    (void)remove_all_but(format("{}/{}", jobs, job), {"sandboxes"});
+    for (const std::string& work : names_in(sandboxes)) {
+      EndedSandbox one{format("{}/{}", sandboxes, work)};
+      (void)remove_all_but(one.folder, {"containers"});
+      for (const std::string& container : names_in(one.folder + "/containers"))
+        keep_logs(format("{}/containers/{}", one.folder, container), one);
+      ended.push_back(std::move(one));
+    }
+  }
+  std::sort(ended.begin(), ended.end(),
+            [](const EndedSandbox& a, const EndedSandbox& b) { return a.changed_s > b.changed_s; });
+  std::uint64_t bytes = 0;
+  const std::int64_t now = ::time(nullptr);
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    bytes += ended[i].bytes;
+    if (i < kept.sandboxes_max && bytes <= kept.bytes_max && now - ended[i].changed_s < kept.seconds)
+      continue;
+    (void)remove_tree(ended[i].folder);
+    const std::string sandboxes = ended[i].folder.substr(0, ended[i].folder.rfind('/'));
+    if (::rmdir(sandboxes.c_str()) == 0)
+      ::rmdir(sandboxes.substr(0, sandboxes.rfind('/')).c_str());
+  }
+  return remove_all_but(jobs, stay);
+}
+
+}  // namespace lockstep
