@@ -185,10 +185,14 @@ class Api::Front final : public FrontVisit {
   void stream(HttpResponse head, Pull pull, Duration longest) override {
     api_.follow(visit_, std::move(head), std::move(pull), longest);
   }
+  std::unique_ptr<Stream> open(HttpResponse head) override { return visit_.exchange->stream(std::move(head)); }
   void reach(const ContainerAsk&, std::function<void(Result<std::unique_ptr<Stream>>)> then) override {
     then(Error{Errc::kUnsupported, "containers are not reached yet", {}});
   }
-  std::unique_ptr<Stream> upgrade(const std::string& protocol) override { return visit_.exchange->upgrade(protocol); }
+  std::unique_ptr<Stream> upgrade(const std::string& protocol,
+                                  const std::map<std::string, std::string>& headers) override {
+    return visit_.exchange->upgrade_with(protocol, headers);
+  }
 
  private:
   Api& api_;
