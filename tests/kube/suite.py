@@ -9,6 +9,7 @@ it was: tests that have passed with these binaries are not run again unless --ag
 usage, 77 the programs are not there.
 """
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -18,6 +19,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+sys.path.insert(0, HERE)
+import suite_images as images  # noqa: E402
 VERSION = "1.34.4"
 PROGRAMS = ("e2e.test", "ginkgo", "kubectl")
 SKIPPED = 77
@@ -60,9 +63,11 @@ kube-aggregator kube-controller-manager kube-proxy kube-scheduler kubectl kubele
 sample-apiserver sample-cli-plugin sample-controller""".split()
 
 
-def build():
-    folder = os.path.join(ROOT, "build", "kubernetes")
-    source = os.path.join(folder, "source")
+def source_folder():
+    """A module that names the suite's, at the versions it was released with; Go programs of it are built there."""
+    source = os.path.join(ROOT, "build", "kubernetes", "source")
+    if os.path.exists(os.path.join(source, "go.sum")):
+        return source
     os.makedirs(source, exist_ok=True)
     minor = "0." + VERSION.split(".", 1)[1]
     with open(os.path.join(source, "go.mod"), "w") as f:
@@ -71,15 +76,24 @@ def build():
         f.write(")\n")
     with open(os.path.join(source, "tools.go"), "w") as f:
         f.write('//go:build tools\n\npackage tools\n\nimport (\n\t_ "github.com/onsi/ginkgo/v2/ginkgo"\n\t_ "k8s.io/kubernetes/cmd/kubectl"\n'
-                '\t_ "k8s.io/kubernetes/test/e2e"\n)\n')
-    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=mod -buildvcs=false"}
-    go = lambda *argv: subprocess.run(["nice", "go", *argv], cwd=source, env=env, check=True)
+                '\t_ "k8s.io/kubernetes/test/e2e"\n\t_ "k8s.io/kubernetes/test/images/agnhost"\n)\n')
+    go(source, "mod", "tidy")
+    return source
+
+
+def go(source, *argv):
+    subprocess.run(["nice", "go", *argv], cwd=source, env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=mod -buildvcs=false"}, check=True)
+
+
+def build():
+    source = source_folder()
+    folder = os.path.dirname(source)
     stamp = "-s -w " + " ".join(f"-X {p}.gitVersion=v{VERSION} -X {p}.gitMajor=1 -X {p}.gitMinor={VERSION.split('.')[1]}"
                                 for p in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"))
-    go("mod", "tidy")
-    go("build", "-trimpath", "-ldflags", stamp, "-o", os.path.join(folder, "ginkgo"), "github.com/onsi/ginkgo/v2/ginkgo")
-    go("build", "-trimpath", "-ldflags", stamp, "-o", os.path.join(folder, "kubectl"), "k8s.io/kubernetes/cmd/kubectl")
-    go("test", "-c", "-vet=off", "-trimpath", "-ldflags", stamp, "-o", os.path.join(folder, "e2e.test"), "k8s.io/kubernetes/test/e2e")
+    for name, package in (("ginkgo", "github.com/onsi/ginkgo/v2/ginkgo"), ("kubectl", "k8s.io/kubernetes/cmd/kubectl")):
+        go(source, "build", "-trimpath", "-ldflags", stamp, "-o", os.path.join(folder, name), package)
+    go(source, "test", "-c", "-vet=off", "-trimpath", "-ldflags", stamp, "-o", os.path.join(folder, "e2e.test"), "k8s.io/kubernetes/test/e2e")
+    images.make()
     return 0
 
 
@@ -92,7 +106,8 @@ def run_ginkgo(folder, config, tests, out, serial):
             "--kubeconfig=" + config, "--kubectl-path=" + os.path.join(folder, "kubectl"), "--dump-logs-on-failure=false", "--disable-log-dump",
             "--allowed-not-ready-nodes=-1", "--minStartupPods=-1", "--num-nodes=1"]
     with open(report.replace(".json", ".log"), "w") as log:
-        subprocess.run(argv, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        subprocess.run(argv, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                       env={**os.environ, "KUBE_TEST_REPO_LIST": images.repo_list(os.path.join(out, "registries.yaml"))})
     passed, failed = set(), set()
     if os.path.exists(report):
         with open(report) as f:
@@ -112,7 +127,11 @@ def judge(tests, out, again=False):
     done = set() if again or not os.path.exists(done_file) else set(open(done_file).read().splitlines())
     left = [test for test in tests if test not in done]
     failed = set()
-    with Cluster(nodes=2, gpus="") as c:
+    with Cluster(nodes=2, gpus="") as c, contextlib.ExitStack() as registries:
+        if not images.missing():
+            images.make()
+            for node in ("n1", "n2"):  # each has it on its own loopback, where no certificate is wanted
+                registries.enter_context(images.Registry(node_pid=c.node(node)["agent_pid"]))
         config = os.path.join(c.home, "kubeconfig")
         c.ok("lockstep", "kubeconfig", config)
         kubectl = lambda *argv: subprocess.run([os.path.join(folder, "kubectl"), "--kubeconfig", config, *argv], capture_output=True)

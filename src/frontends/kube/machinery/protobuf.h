@@ -30,9 +30,16 @@ Result<json::object> decode_protobuf(std::string_view bytes, std::string_view ap
 // Error: the kind is not in the tables (kNotFound), a value does not fit its field (kInvalid).
 Result<std::string> encode_protobuf(const json::object& object);
 
+// The same of a message that is encoded already.
+std::string protobuf_envelope(std::string_view api_version, std::string_view kind, std::string_view message);
+
 // One message without its envelope.
 Result<json::object> decode_message(std::string_view bytes, const Schema& schema);
 Result<std::string> encode_message(const json::object& object, const Schema& schema);
+
+// Adds an object to the message of a list, behind its metadata.
+void append_list_metadata(std::string& message, std::string_view metadata);
+void append_list_item(std::string& message, std::string_view item);
 
 // An event of a watch as it stands in the stream: four bytes of length, big-endian, and a message WatchEvent, whose
 // object is a body of its own.

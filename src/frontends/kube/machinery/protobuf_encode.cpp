@@ -292,15 +292,22 @@ Result<std::string> encode_protobuf(const json::object& object) {
   if (!schema)
     return not_found(format("no kind \"{}\" is registered for version \"{}\" in protobuf",
                             std::string_view(kind->get_string()), std::string_view(api_version->get_string())));
+  return protobuf_envelope(api_version->get_string(), kind->get_string(), TRY(encode_message(object, *schema)));
+}
+
+std::string protobuf_envelope(std::string_view api_version, std::string_view kind, std::string_view message) {
   std::string type_meta, out("k8s\0", 4);
-  put_bytes(type_meta, 1, api_version->get_string());
-  put_bytes(type_meta, 2, kind->get_string());
+  put_bytes(type_meta, 1, api_version);
+  put_bytes(type_meta, 2, kind);
   put_bytes(out, 1, type_meta);
-  put_bytes(out, 2, TRY(encode_message(object, *schema)));
+  put_bytes(out, 2, message);
   put_bytes(out, 3, {});
   put_bytes(out, 4, {});
   return out;
 }
+
+void append_list_metadata(std::string& message, std::string_view metadata) { put_bytes(message, 1, metadata); }
+void append_list_item(std::string& message, std::string_view item) { put_bytes(message, 2, item); }
 
 std::string watch_frame(std::string_view type, std::string_view body) {
   std::string object, event;

@@ -128,7 +128,7 @@ void create_token(const Asked& request, const TokenPowers& powers, const std::st
   out["spec"] = std::move(shown);
   out["status"] = {{"token", powers.sign(json::serialize(claims))},
                    {"expirationTimestamp", time_text(Instant{(now + life) * 1'000'000}, {})}};
-  answer_json(*request, json::serialize(out), 201);
+  answer_tree(*request, out, 201);
 }
 
 }  // namespace lockstep::kube

@@ -3,6 +3,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/machinery/protobuf.h"
 #include "frontends/kube/server/selection.h"
 #include "frontends/kube/server/shown.h"
 
@@ -53,7 +54,7 @@ void answer_expired(const Request& request, Continue next) {
           "first chunk was returned and now may show up in the list.")
           .body();
   body["metadata"].as_object()["continue"] = text_of(next);
-  answer_json(request, json::serialize(body), 410);
+  answer_tree(request, body, 410);
 }
 
 Status too_new(Seq asked, Seq now) {
@@ -74,21 +75,30 @@ Answered<Seq> version_asked(const Request& request) {
   return *number;
 }
 
+void write_protobuf(const Asked& request, Seq at, const std::string& next, std::size_t left,
+                    std::vector<Ref<Object>> objects) {
+  PageReply reply{200, std::string(kProtobufType), "", {}};
+  reply.more = [request, list = ProtobufList(*request, at, next, left), objects = std::move(objects),
+                done = std::size_t{0}](std::string& out) mutable {
+    for (std::size_t i = 0; i < kItemsOfPiece && done < objects.size(); ++i, ++done) {
+      list.add(*objects[done]);
+      objects[done] = nullptr;
+    }
+    if (done < objects.size())
+      return true;
+    out += std::move(list).end();
+    return false;
+  };
+  request->visit->write(std::move(reply));
+}
+
 }  // namespace
 
 void get_object(const Asked& request) {
   const auto object = find_object(*request);
   if (!object)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
-  std::string out;
-  if (request->accepted.form == Accepted::Form::kTable) {
-    out = list_head(*request, object->meta.seq, "", 0);
-    append_item(out, *request, *object);
-    out += list_end();
-  } else {
-    append_shown(out, *request, *object);
-  }
-  answer_json(*request, std::move(out));
+  answer_shown(*request, *object);
 }
 
 void list_objects(const Asked& request, const ObjectHistory& history) {
@@ -127,7 +137,10 @@ void list_objects(const Asked& request, const ObjectHistory& history) {
     return answer_status(*request, too_old(at));
   const std::string next =
       page->last ? text_of({at, from && from->at > 0 ? from->since_s : now_s, *page->last}) : std::string();
-  PageReply reply{200, "application/json", list_head(*request, at, next, selection->all ? page->left : 0), {}};
+  const std::size_t left = selection->all ? page->left : 0;
+  if (request->accepted.protobuf)
+    return write_protobuf(request, at, next, left, std::move(page->objects));
+  PageReply reply{200, "application/json", list_head(*request, at, next, left), {}};
   reply.more = [request, objects = std::move(page->objects), done = std::size_t{0}](std::string& out) mutable {
     for (std::size_t i = 0; i < kItemsOfPiece && done < objects.size(); ++i, ++done) {
       if (done > 0)
@@ -171,7 +184,7 @@ class Watch {
       bookmark(out, true);
     const auto since = history_->since(request_->kind->type, at_);
     if (!since) {
-      out += R"({"type":"ERROR","object":)" + json::serialize(too_old(at_).body()) + "}\n";
+      other_event(out, "ERROR", too_old(at_).body());
       return Pulled::kEnd;
     }
     for (std::size_t i = since->from; i < since->entries->size(); ++i) {
@@ -206,7 +219,22 @@ class Watch {
       event(out, "DELETED", *entry.before, entry.seq);
   }
 
+  // What is no object of the resource: a Status, a bookmark.
+  void other_event(std::string& out, std::string_view type, const json::object& tree) {
+    if (!request_->accepted.protobuf) {
+      out += format(R"({{"type":"{}","object":)", type) + json::serialize(tree) + "}\n";
+    } else if (const auto body = encode_protobuf(tree); body.ok()) {
+      out += watch_frame(type, *body);
+    }
+  }
+
   void event(std::string& out, std::string_view type, const Object& object, Seq seq = 0) {
+    if (request_->accepted.protobuf) {
+      std::string body;
+      append_shown(body, *request_, object, seq);
+      out += watch_frame(type, body);
+      return;
+    }
     out += format(R"({{"type":"{}","object":)", type);
     if (request_->accepted.form == Accepted::Form::kTable) {
       out += list_head(*request_, seq ? seq : object.meta.seq, "", 0);
@@ -219,11 +247,11 @@ class Watch {
   }
 
   void bookmark(std::string& out, bool end_of_first) {
-    out += format(
-        R"({{"type":"BOOKMARK","object":{{"kind":"{}","apiVersion":"{}","metadata":{{"resourceVersion":"{}"{}}}}}}})",
-        request_->kind->kind, request_->api_version, at_,
-        end_of_first ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : "");
-    out += '\n';
+    json::object metadata{{"resourceVersion", std::to_string(at_)}};
+    if (end_of_first)
+      metadata["annotations"] = {{"k8s.io/initial-events-end", "true"}};
+    other_event(out, "BOOKMARK",
+                {{"kind", request_->kind->kind}, {"apiVersion", request_->api_version}, {"metadata", std::move(metadata)}});
   }
 
   Asked request_;
@@ -272,7 +300,9 @@ void watch_objects(const Asked& request, std::shared_ptr<const ObjectHistory> hi
       limit && *limit > 0
           ? std::min(kWatchLife, seconds(static_cast<std::int64_t>(std::min<std::uint64_t>(*limit, 86'400))))
           : kWatchLife;
-  HttpResponse head{200, "application/json", "", {{"Cache-Control", "no-cache, private"}}};
+  HttpResponse head{200, std::string(kJsonType), "", {{"Cache-Control", "no-cache, private"}}};
+  if (request->accepted.protobuf)
+    head.content_type = format("{};stream=watch", kProtobufType);
   request->visit->stream(
       std::move(head), [watch](std::string& out) { return watch->pull(out); }, longest);
 }

@@ -3,6 +3,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/machinery/protobuf.h"
 
 namespace lockstep::kube {
 
@@ -46,14 +47,18 @@ ShownAs sent_kind(const Request& request, std::string& api_version) {
 }
 
 // "application/json;as=Table;v=v1;g=meta.k8s.io,application/json": the first that we have.
-Answered<Accepted> accepted_by(const HttpRequest& http) {
+Answered<Accepted> accepted_by(const HttpRequest& http, bool has_protobuf) {
   const std::string header = header_of(http, "accept");
   if (header.empty())
     return Accepted{};
   std::vector<std::string> served{"application/json", "application/yaml"};
+  if (has_protobuf)
+    served.emplace_back(kProtobufType);
   for (const std::string& range : split(header, ',')) {
     const std::vector<std::string> parts = split(range, ';');
     const std::string_view type = parts.empty() ? std::string_view() : trim(parts.front());
+    if (type == kProtobufType && has_protobuf && parameter(parts, "as").empty())
+      return Accepted{Accepted::Form::kWhole, "v1", true};
     if (type != "application/json" && type != "*/*" && type != "application/*")
       continue;
     const std::string_view as = parameter(parts, "as");
@@ -70,8 +75,8 @@ Answered<Accepted> accepted_by(const HttpRequest& http) {
   return Status::not_acceptable(served);
 }
 
-void answer_json(const Request& request, std::string body, int status) {
-  HttpResponse response{status, "application/json", std::move(body), {}};
+void answer_body(const Request& request, std::string_view type, std::string body, int status) {
+  HttpResponse response{status, std::string(type), std::move(body), {}};
   if (!request.warnings.empty()) {
     std::string all;
     for (const std::string& warning : request.warnings) all += (all.empty() ? "" : ", ") + warning_header(warning);
@@ -81,6 +86,18 @@ void answer_json(const Request& request, std::string body, int status) {
   request.visit->answer(std::move(response));
 }
 
+void answer_json(const Request& request, std::string body, int status) {
+  answer_body(request, kJsonType, std::move(body), status);
+}
+
+// Clients read by the type that the answer names: what has no protobuf form is JSON for all of them.
+void answer_tree(const Request& request, const json::object& tree, int status) {
+  if (request.accepted.protobuf)
+    if (auto encoded = encode_protobuf(tree); encoded.ok())
+      return answer_body(request, kProtobufType, std::move(*encoded), status);
+  answer_json(request, json::serialize(tree), status);
+}
+
 void answer_status(FrontVisit& visit, const Status& status) {
   HttpResponse response{status.code, "application/json", json::serialize(status.body()), {}};
   if (status.retry_after_seconds > 0)
@@ -88,7 +105,11 @@ void answer_status(FrontVisit& visit, const Status& status) {
   visit.answer(std::move(response));
 }
 
-void answer_status(const Request& request, const Status& status) { answer_status(*request.visit, status); }
+void answer_status(const Request& request, const Status& status) {
+  if (!request.accepted.protobuf || status.retry_after_seconds > 0)
+    return answer_status(*request.visit, status);
+  answer_tree(request, status.body(), status.code);
+}
 
 Status status_of(const Error& error, const Qualified& resource, std::string_view name) {
   switch (error.code) {

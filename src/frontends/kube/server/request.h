@@ -20,6 +20,7 @@ namespace lockstep::kube {
 struct Accepted {
   enum class Form : unsigned char { kWhole, kMetadata, kTable } form = Form::kWhole;
   std::string version = "v1";  // of Table and PartialObjectMetadata
+  bool protobuf = false;       // whole objects, Statuses and lists as protobuf; else as JSON
 };
 
 struct Request {
@@ -43,9 +44,16 @@ ShownAs sent_kind(const Request& request, std::string& api_version);
 bool is_scale(const Request& request);
 const ScalePaths& scale_paths(const Request& request);
 
-Answered<Accepted> accepted_by(const HttpRequest& http);
+inline constexpr std::string_view kJsonType = "application/json";
+inline constexpr std::string_view kProtobufType = "application/vnd.kubernetes.protobuf";
 
+// has_protobuf: the resource's objects can be encoded so; those of custom resources cannot.
+Answered<Accepted> accepted_by(const HttpRequest& http, bool has_protobuf);
+
+// In the form that the request accepts: a tree that has kind and apiVersion.
+void answer_tree(const Request& request, const json::object& tree, int status = 200);
 void answer_json(const Request& request, std::string body, int status = 200);
+void answer_body(const Request& request, std::string_view type, std::string body, int status = 200);
 void answer_status(const Request& request, const Status& status);
 void answer_status(FrontVisit& visit, const Status& status);
 // The Status of what the core refused.

@@ -132,7 +132,7 @@ void create_review(const Asked& request, const RoleBook& roles, const TokenPower
     tree["status"] =
         verdict(roles, user_of(spec), attempt_of(spec, request->kind->namespaced ? request->target.ns : ""));
   }
-  answer_json(*request, json::serialize(tree), 201);
+  answer_tree(*request, tree, 201);
 }
 
 }  // namespace lockstep::kube

@@ -55,7 +55,7 @@ struct KubeServer::Inner {
     if (!request->kind->namespaced && !target->ns.empty())
       return answer_status(*visit, Status::no_such_path());
     request->api_version = request->kind->api_version();
-    auto accepted = accepted_by(visit->request());
+    auto accepted = accepted_by(visit->request(), !request->kind->custom);
     if (!accepted.ok())
       return answer_status(*visit, accepted.error());
     request->accepted = *accepted;
@@ -82,7 +82,8 @@ struct KubeServer::Inner {
   static bool allowed(const Kind& kind, const std::string& sub, std::string_view verb) {
     if (!kind.stored())
       return false;
-    return sub.empty() ? kind.has_verb(verb) : std::ranges::find(kind.subresource(sub)->verbs, verb) != kind.subresource(sub)->verbs.end();
+    return sub.empty() ? kind.has_verb(verb)
+                       : std::ranges::find(kind.subresource(sub)->verbs, verb) != kind.subresource(sub)->verbs.end();
   }
 
   void dispatch(const Asked& request) {

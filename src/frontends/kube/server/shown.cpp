@@ -7,7 +7,9 @@
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/versions.h"
+#include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/defaulting.h"
+#include "frontends/kube/machinery/protobuf.h"
 #include "frontends/kube/server/pods.h"
 
 namespace lockstep::kube {
@@ -64,6 +66,23 @@ json::object shown_tree(const Request& request, const Object& object) {
 
 namespace {
 
+json::object tree_at(const Request& request, const Object& object, Seq seq) {
+  json::object tree = shown_tree(request, object);
+  if (is_scale(request))
+    tree = scale_of(tree, scale_paths(request));
+  if (seq)
+    tree["metadata"].as_object()["resourceVersion"] = std::to_string(seq);
+  return tree;
+}
+
+// In an object's place: what cannot be encoded says so to its reader.
+std::string encoded(const json::object& tree) {
+  auto bytes = encode_protobuf(tree);
+  if (!bytes.ok())
+    bytes = encode_protobuf(Status::internal("the object has no protobuf form: " + bytes.error().message).body());
+  return std::move(*bytes);
+}
+
 void append_tree(std::string& out, const Request& request, const Object& object, Seq seq) {
   json::object tree = shown_tree(request, object);
   if (seq)
@@ -74,7 +93,9 @@ void append_tree(std::string& out, const Request& request, const Object& object,
 }  // namespace
 
 void append_shown(std::string& out, const Request& request, const Object& object, Seq seq) {
-  if (request.accepted.form == Accepted::Form::kMetadata)
+  if (request.accepted.protobuf)
+    out += encoded(tree_at(request, object, seq));
+  else if (request.accepted.form == Accepted::Form::kMetadata)
     out += json::serialize(metadata_of(request, object, seq));
   else if (is_scale(request))
     out += json::serialize(scale_of(shown_tree(request, object), scale_paths(request)));
@@ -83,6 +104,20 @@ void append_shown(std::string& out, const Request& request, const Object& object
     append_tree(out, request, object, seq);
   else
     append_text(out, object, request.shown_as(), wall_offset_of(request), seq);
+}
+
+void answer_shown(const Request& request, const Object& object, int status) {
+  if (request.accepted.protobuf)
+    return answer_tree(request, tree_at(request, object, 0), status);
+  std::string out;
+  if (request.accepted.form == Accepted::Form::kTable) {
+    out = list_head(request, object.meta.seq, "", 0);
+    append_item(out, request, object);
+    out += list_end();
+  } else {
+    append_shown(out, request, object);
+  }
+  answer_json(request, std::move(out), status);
 }
 
 std::string list_head(const Request& request, Seq seq, const std::string& next, std::size_t left) {
@@ -126,6 +161,32 @@ void append_item(std::string& out, const Request& request, const Object& object)
                                  {"apiVersion", "meta.k8s.io/" + request.accepted.version},
                                  {"metadata", tree.at("metadata")}};
   out += json::serialize(row);
+}
+
+ProtobufList::ProtobufList(const Request& request, Seq seq, const std::string& next, std::size_t left)
+    : request_(request) {
+  json::object metadata{{"resourceVersion", std::to_string(seq)}};
+  if (!next.empty())
+    metadata["continue"] = next;
+  if (!next.empty() && left > 0)
+    metadata["remainingItemCount"] = left;
+  const auto bytes = encode_message(metadata, *builtin_schema(kListMetaName));
+  CHECK(bytes.ok());
+  append_list_metadata(message_, *bytes);
+}
+
+void ProtobufList::add(const Object& object) {
+  const auto bytes = encode_message(shown_tree(request_, object), *request_.kind->schema);
+  if (bytes.ok())
+    append_list_item(message_, *bytes);
+  else if (failed_.empty())
+    failed_ = format("{} has no protobuf form: {}", object.meta.name, bytes.error().message);
+}
+
+std::string ProtobufList::end() && {
+  if (!failed_.empty())
+    return encoded(Status::internal(failed_).body());
+  return protobuf_envelope(request_.api_version, request_.kind->list_kind, message_);
 }
 
 }  // namespace lockstep::kube

@@ -9,6 +9,8 @@ namespace lockstep::kube {
 
 // One object in the form that the request accepts. seq: shown as its version, in the event that removes it.
 void append_shown(std::string& out, const Request& request, const Object& object, Seq seq = 0);
+// The same with the content type that goes with it.
+void answer_shown(const Request& request, const Object& object, int status = 200);
 // The same whole, as a tree: with what follows from the records that it shows.
 json::object shown_tree(const Request& request, const Object& object);
 
@@ -16,5 +18,18 @@ json::object shown_tree(const Request& request, const Object& object);
 std::string list_head(const Request& request, Seq seq, const std::string& next, std::size_t left);
 std::string list_end();
 void append_item(std::string& out, const Request& request, const Object& object);
+
+// A list as protobuf. Its length stands before it, so it is put together before its first byte can go.
+class ProtobufList {
+ public:
+  ProtobufList(const Request& request, Seq seq, const std::string& next, std::size_t left);
+  void add(const Object& object);
+  std::string end() &&;
+
+ private:
+  const Request& request_;
+  std::string message_;
+  std::string failed_;  // why an object cannot be in it; the list is a Status then
+};
 
 }  // namespace lockstep::kube

@@ -97,18 +97,6 @@ void commit_for(const Request& request, std::vector<CommandBody> bodies, Reading
   request.visit->commit(std::move(bodies), std::move(read), std::move(then));
 }
 
-void answer_object(const Request& request, const Object& object, int status) {
-  std::string out;
-  if (request.accepted.form == Accepted::Form::kTable) {
-    out = list_head(request, object.meta.seq, "", 0);
-    append_item(out, request, object);
-    out += list_end();
-  } else {
-    append_shown(out, request, object);
-  }
-  answer_json(request, std::move(out), status);
-}
-
 // Who changes it: ?fieldManager=, or what the client calls itself.
 FieldManager manager_of(const Request& request, const FieldSet& ignored) {
   FieldManager out;
@@ -179,13 +167,13 @@ void put(const Asked& request, const WriteTools& tools, Draft draft, Reading rea
   if (object.body.size() > kObjectBytesMax)
     return answer_status(*request, Status::too_large(kObjectBytesMax));
   if (before && (stored_alike(object, *before) || only_times_differ(json::value(draft.old), json::value(draft.tree))))
-    return answer_object(*request, *before, 200);
+    return answer_shown(*request, *before, 200);
   if (request->dry_run) {
     if (before) {
       object.meta.uid = before->meta.uid;
       object.meta.seq = before->meta.seq;
     }
-    return answer_object(*request, object, before ? 200 : 201);
+    return answer_shown(*request, object, before ? 200 : 201);
   }
   std::vector<CommandBody> bodies;
   std::function<void(const Error&)> if_refused;  // a new pod that cannot have a job waits without one
@@ -217,11 +205,11 @@ void put(const Asked& request, const WriteTools& tools, Draft draft, Reading rea
         const auto reading = request->visit->read();
         const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
         if (now != reading->tables.objects.end())
-          return answer_object(*request, *now->second, before ? 200 : 201);
+          return answer_shown(*request, *now->second, before ? 200 : 201);
         if (before)  // it has gone with its last finalizer
           object.meta.uid = before->meta.uid;
         object.meta.seq = done->seq;
-        answer_object(*request, object, before ? 200 : 201);
+        answer_shown(*request, object, before ? 200 : 201);
       });
 }
 
@@ -619,17 +607,17 @@ void answer_deleted(const Request& request, const Object& object) {
   const auto reading = request.visit->read();
   const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
   if (now != reading->tables.objects.end() && now->second->meta.uid == object.meta.uid)
-    return answer_object(request, *now->second, 200);
+    return answer_shown(request, *now->second, 200);
   json::object details{{"name", object.meta.name}};
   if (!request.kind->group.empty())
     details["group"] = request.kind->group;
   details["kind"] = request.kind->plural;
   details["uid"] = uid_text(object.meta.uid);
-  answer_json(request, json::serialize(json::object{{"kind", "Status"},
+  answer_tree(request, {{"kind", "Status"},
                                                     {"apiVersion", "v1"},
                                                     {"metadata", json::object()},
                                                     {"status", "Success"},
-                                                    {"details", std::move(details)}}));
+                                                    {"details", std::move(details)}});
 }
 
 void try_delete(const Asked& request, const Deletion& how, int tries) {
@@ -653,7 +641,7 @@ void try_delete(const Asked& request, const Deletion& how, int tries) {
     return answer_status(
         *request, Status::forbidden(request->resource(), object->meta.name, "this namespace may not be deleted"));
   if (request->dry_run)
-    return answer_object(*request, *object, 200);
+    return answer_shown(*request, *object, 200);
   auto bodies = commands_of(request->visit->read()->tables, *object, how);
   if (bodies.empty())
     return answer_deleted(*request, *object);
