@@ -32,6 +32,7 @@ struct KubeServer::Inner {
   std::shared_ptr<RoleBook> roles = std::make_shared<RoleBook>();
   std::shared_ptr<ServiceAddresses> services = std::make_shared<ServiceAddresses>();
   std::shared_ptr<CustomKinds> custom_kinds;
+  std::shared_ptr<PolicyBook> policies = std::make_shared<PolicyBook>();
 
   void handle(const std::shared_ptr<FrontVisit>& visit) {
     auto user = authenticate(*visit, *roles, powers.tokens);
@@ -73,13 +74,14 @@ struct KubeServer::Inner {
     return refused(request.user, attempt);
   }
 
-  WriteTools tools() const { return {powers.random_hex, services, roles}; }
+  WriteTools tools() const { return {powers.random_hex, services, roles, policies, powers.call, &kinds}; }
 
   // What is not stored has no verb but "create", and that only where somebody answers it.
   static bool allowed(const Kind& kind, const std::string& sub, std::string_view verb) {
     if (!kind.stored())
       return false;
-    return sub.empty() ? kind.has_verb(verb) : std::ranges::find(kind.subresource(sub)->verbs, verb) != kind.subresource(sub)->verbs.end();
+    return sub.empty() ? kind.has_verb(verb)
+                       : std::ranges::find(kind.subresource(sub)->verbs, verb) != kind.subresource(sub)->verbs.end();
   }
 
   void dispatch(const Asked& request) {
@@ -105,9 +107,9 @@ struct KubeServer::Inner {
     if (verb == "patch" && named)
       return patch_object(request, tools());
     if (verb == "delete" && request->target.subresource.empty())
-      return delete_object(request);
+      return delete_object(request, tools());
     if (verb == "deletecollection")
-      return delete_objects(request, *history);
+      return delete_objects(request, tools(), *history);
     answer_status(*request, Status::method_not_allowed(request->resource(), verb));
   }
 
