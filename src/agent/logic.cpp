@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "model/device_loss.h"
 #include "model/staging.h"
+#include "wire/sandbox_paths.h"
 
 namespace lockstep {
 namespace {
@@ -706,7 +707,11 @@ struct AgentLogic::Inner {
       return refuse_address(key, it->second, m.task);
     start(key, std::move(task), {}, it->second.fence_after);
     orders.back().start.sandbox = m.sandbox;
-    orders.back().start.place = {m.host_name, facts.task_range};
+    const std::string& wanted = m.sandbox.host_name;
+    orders.back().start.place = {wanted.empty() ? m.host_name : wanted, facts.task_range};
+    std::vector<std::string>& env = orders.back().start.launch.process.env;
+    env.push_back(format("{}={}", kNodeNameVariable, facts.meta.name));
+    env.push_back(format("{}={}", kNodeAddressVariable, facts.address));
   }
 
   void refuse_address(const WorkId& key, HeldAttempt& attempt, const TaskPart& task) {

@@ -57,6 +57,7 @@ Result<ImageConfig> parse_image_config(std::string_view json) {
   config.command = texts_of(part->child("Cmd"));
   if (const std::string folder = text_of(part->child("WorkingDir")); folder.starts_with('/'))
     config.work_dir = folder;
+  config.user = text_of(part->child("User"));
   return config;
 }
 

@@ -16,6 +16,7 @@ struct ImageConfig {
   std::vector<std::string> entrypoint;  // before the words of the program
   std::vector<std::string> command;     // the program, where the user names none
   std::string work_dir = "/";
+  std::string user = {};  // "" = root; "1000:100", "nobody"
   friend bool operator==(const ImageConfig&, const ImageConfig&) = default;
 };
 

@@ -116,7 +116,7 @@ Result<std::string> ImagePull::find() {
 }
 
 Result<std::string> ImagePull::find_in_registry() {
-  const RegistryClient registry = TRY(RegistryClient::make(image_, home_));
+  const RegistryClient registry = TRY(RegistryClient::make(image_));
   const std::string manifest = TRY(registry.manifest(""));
   const std::string digest = blob_digest_of(manifest);
   TRY(store_.keep(digest, manifest));
@@ -206,7 +206,7 @@ std::optional<ImageManifest> ImagePull::manifests_from_registry(const RegistryCl
 }
 
 Result<void> ImagePull::take_from_registry(const std::string& digest, const std::string& layout) {
-  const RegistryClient registry = TRY(RegistryClient::make(image_, home_));
+  const RegistryClient registry = TRY(RegistryClient::make(image_));
   std::string ours = digest;
   const auto manifest = manifests_from_registry(registry, ours);
   if (!manifest)

@@ -20,6 +20,7 @@
 namespace lockstep {
 namespace {
 
+constexpr std::size_t kNameMax = 512;
 constexpr std::size_t kConfigMax = 8 << 20, kEnrootFileMax = 1 << 20;
 constexpr std::string_view kSquashfsMagic = "hsqs";
 
@@ -70,6 +71,23 @@ Result<std::string> make_layout(const std::string& home, const std::string& part
 
 std::string image_key(std::string_view digest) { return "sha256-" + hex_of_digest(digest); }
 
+std::string ImageStore::key_for(std::string key) const {
+  return owners_ == Owners::kAsPacked ? std::move(key) + ".packed" : key;
+}
+
+Result<StoredImage> ImageStore::known(std::string_view name) const {
+  return open(std::string(
+      trim(TRY(read_plain(format("{}/names/{}", home_, image_key(blob_digest_of(name))), Links::kRefused, kNameMax)))));
+}
+
+// Without it the registry is asked once more.
+void ImageStore::remember(std::string_view name, const std::string& key) const {
+  const std::string path = format("{}/names/{}", home_, image_key(blob_digest_of(name)));
+  const std::string fresh = format("{}.{}", path, ::getpid());
+  if (make_folders(home_ + "/names").ok() && write_file(fresh, key + "\n").ok())
+    ::rename(fresh.c_str(), path.c_str());
+}
+
 Result<StoredImage> ImageStore::open(const std::string& key) const {
   ::utimensat(AT_FDCWD, format("{}/images/{}", home_, key).c_str(), nullptr, 0);  // it is used now (remove_unused)
   StoredImage image{key, format("{}/images/{}/rootfs", home_, key), {}};
@@ -91,7 +109,7 @@ Result<StoredImage> ImageStore::open(const std::string& key) const {
 Result<StoredImage> ImageStore::fetch(const ImageReference& image, ImagePeers peers) {
   TRY(make_folders(home_ + "/images"));
   if (image.source != ImageReference::Source::kRegistry) {
-    const std::string key = TRY(key_of_file(image));
+    const std::string key = key_for(TRY(key_of_file(image)));
     return made(key, [&](const std::string& part) { return unpack_file(image, part); });
   }
   const auto publish = peers.publish ? peers.publish : [](std::string_view) {};
@@ -101,7 +119,7 @@ Result<StoredImage> ImageStore::fetch(const ImageReference& image, ImagePeers pe
   publish(digest.ok() ? *digest : "none");
   if (!digest.ok())
     return with_room(digest.error(), home_);
-  auto stored = made(image_key(*digest), [&](const std::string& part) -> Result<void> {
+  auto stored = made(key_for(image_key(*digest)), [&](const std::string& part) -> Result<void> {
     const std::string layout = TRY(make_layout(home_, part));
     TRY(pull.fetch(*digest, part, layout));
     return unpack_layout(layout, part);
@@ -172,8 +190,11 @@ Result<void> ImageStore::unpack_file(const ImageReference& image, const std::str
 Result<void> ImageStore::unpack_layout(const std::string& layout, const std::string& part) const {
   tell_("creating container filesystem ...");
   const BlobStore blobs(home_);
-  const std::vector<std::string> added = TRY(make_layers_readable(layout, blobs));
-  ToolRun unpack{{"umoci", "raw", "unpack", "--rootless", "--image", layout + ":image", part + "/rootfs"}};
+  const std::vector<std::string> added = TRY(make_layers_readable(
+      layout, blobs, [room = StoreRoom(home_)](std::uint64_t written) { return room.check(written); }));
+  ToolRun unpack{{"umoci", "raw", "unpack", "--image", layout + ":image", part + "/rootfs"}};
+  if (owners_ == Owners::kUser)
+    unpack.argv.insert(unpack.argv.begin() + 3, "--rootless");
   unpack.look = [room = StoreRoom(home_)] { return room.check(); };
   TRY(run_tool(unpack));
   const std::string config =

@@ -6,6 +6,10 @@
 //   HOME/images/KEY/rootfs      an image's files; KEY is the manifest's digest, or a file's inode and time
 //   HOME/images/KEY/config.json its configuration; images from squashfs have none
 //   HOME/images/KEY.part        being made, under the lock KEY.lock
+//   HOME/names/KEY              of a store of root's: which image a name meant when it was asked for last
+//
+// Of root's containers that are not alone in a user namespace the files belong to whom the image says: such an image
+// lies in the store under a key of its own.
 #pragma once
 
 #include <functional>
@@ -30,11 +34,16 @@ std::string image_key(std::string_view digest);
 class ImageStore {
  public:
   using Tell = std::function<void(const std::string& line)>;
-  ImageStore(std::string home, Tell tell) : home_(std::move(home)), tell_(std::move(tell)) {}
+  enum class Owners : unsigned char { kUser, kAsPacked };  // of the files; kAsPacked: for root alone
+  ImageStore(std::string home, Tell tell, Owners owners = Owners::kUser)
+      : home_(std::move(home)), tell_(std::move(tell)), owners_(owners) {}
 
   // From the store, after the registry was asked which image that is; what is not there is fetched. Concurrent callers
   // wait for the first one. peers: of an image in a registry, who else wants it.
   Result<StoredImage> fetch(const ImageReference& image, ImagePeers peers = {});
+  // What the name meant when it was fetched last, without asking anybody. kNotFound: it is not in the store.
+  Result<StoredImage> known(std::string_view name) const;
+  void remember(std::string_view name, const std::string& key) const;
   // What was stored under a key before.
   Result<StoredImage> open(const std::string& key) const;
   // Images and layers that nobody has asked for within so many seconds. Only while no job of the user is on the node:
@@ -47,8 +56,11 @@ class ImageStore {
   Result<void> unpack_squashfs(const std::string& file, const std::string& part) const;
   Result<void> unpack_layout(const std::string& layout, const std::string& part) const;
 
+  std::string key_for(std::string key) const;
+
   std::string home_;
   Tell tell_;
+  Owners owners_;
 };
 
 }  // namespace lockstep

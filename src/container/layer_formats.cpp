@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kZstd = "+zstd";
 constexpr std::size_t kIndexMax = 1 << 20, kPackedPiece = 1 << 20;
+constexpr std::uint64_t kLookEvery = 16u << 20;  // bytes of a layer; a packed one says nothing of what it becomes
 
 struct FreeDecoder {
   void operator()(ZSTD_DStream* decoder) const { ZSTD_freeDStream(decoder); }
@@ -22,8 +23,12 @@ struct FreeDecoder {
 // The bytes of one file, unpacked, into another, which is digested meanwhile.
 class ZstdUnpacking {
  public:
-  ZstdUnpacking(const OpenFile& to, std::string name)
-      : to_(to), name_(std::move(name)), decoder_(ZSTD_createDStream()), out_(ZSTD_DStreamOutSize(), '\0') {}
+  ZstdUnpacking(const OpenFile& to, std::string name, const LookAtRoom& look)
+      : to_(to),
+        name_(std::move(name)),
+        look_(look),
+        decoder_(ZSTD_createDStream()),
+        out_(ZSTD_DStreamOutSize(), '\0') {}
 
   Result<void> add(std::string_view packed) {
     ZSTD_inBuffer in{packed.data(), packed.size(), 0};
@@ -62,6 +67,10 @@ class ZstdUnpacking {
   Result<void> write(std::string_view bytes) {
     digest_.add(bytes);
     size_ += bytes.size();
+    if (size_ >= next_look_) {
+      TRY(look_(size_));
+      next_look_ = size_ + kLookEvery;
+    }
     while (!bytes.empty()) {
       const ssize_t size = ::write(to_.get(), bytes.data(), bytes.size());
       if (size < 0 && errno == EINTR)
@@ -75,6 +84,8 @@ class ZstdUnpacking {
 
   const OpenFile& to_;
   std::string name_;
+  const LookAtRoom& look_;
+  std::uint64_t next_look_ = kLookEvery;
   std::unique_ptr<ZSTD_DStream, FreeDecoder> decoder_;
   std::string out_;
   BlobDigest digest_;
@@ -83,13 +94,14 @@ class ZstdUnpacking {
 };
 
 // That it is what the image means is umoci's to check, which knows the digest of the unpacked layer.
-Result<BlobInfo> unpack_zstd(const BlobInfo& layer, const std::string& layout, const BlobStore& store) {
+Result<BlobInfo> unpack_zstd(const BlobInfo& layer, const std::string& layout, const BlobStore& store,
+                             const LookAtRoom& look) {
   const std::string tar = layout + "/layer.tar";
   const OpenFile from(TRY(open_plain(store.path(layer.digest), O_RDONLY)));
   const OpenFile to(::open(tar.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!to.valid())
     return os_error(tar);
-  ZstdUnpacking unpacking(to, layer.digest);
+  ZstdUnpacking unpacking(to, layer.digest, look);
   std::string piece(kPackedPiece, '\0');
   for (;;) {
     const ssize_t size = ::read(from.get(), piece.data(), piece.size());
@@ -127,7 +139,8 @@ Result<void> name_manifest(const std::string& layout, const std::string& manifes
 
 }  // namespace
 
-Result<std::vector<std::string>> make_layers_readable(const std::string& layout, const BlobStore& store) {
+Result<std::vector<std::string>> make_layers_readable(const std::string& layout, const BlobStore& store,
+                                                      const LookAtRoom& look) {
   const std::string digest = TRY(manifest_in(layout));
   std::vector<std::string> added;
   auto manifest = parse_image_manifest(TRY(store.read(digest, kManifestMax)));
@@ -135,7 +148,7 @@ Result<std::vector<std::string>> make_layers_readable(const std::string& layout,
     return added;  // of what we do not know umoci may make something
   for (BlobInfo& layer : manifest->layers)
     if (layer.type.ends_with(kZstd)) {
-      layer = TRY(unpack_zstd(layer, layout, store));
+      layer = TRY(unpack_zstd(layer, layout, store, look));
       added.push_back(layer.digest);
     }
   if (added.empty())

@@ -80,9 +80,9 @@ TEST(Layers, AsOverlayfsReadsThem) {
 }
 
 TEST(State, IsReadAsItWasWritten) {
-  const StepState state{17, {5, 7}, "mnt:[4026532261]", "sha256-ab", {"A=b c", "D="}};
+  const BoxState state{17, {5, 7}, "mnt:[4026532261]", "sha256-ab", {"A=b c", "D="}};
   EXPECT_EQ(decode_state(encode_state(state)), state);
-  EXPECT_EQ(decode_state("holder x\nunknown\n"), StepState{});
+  EXPECT_EQ(decode_state("holder x\nunknown\n"), BoxState{});
   EXPECT_EQ(decode_state("holder 99999999999\nother 4\n").holder, 0);
   EXPECT_FALSE(StepFiles::of({{}, "/tmp", "../../etc", {}}).ok());
 }

@@ -1,6 +1,7 @@
 #include "container/registry_client.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/plain_file.h"
@@ -42,31 +43,27 @@ std::optional<Credentials> credentials_for(const ImageReference& image) {
   return std::nullopt;
 }
 
+// Programs that we start inherit it; it is on no disk, and goes with whoever is killed.
+Result<OpenFile> in_memory(const std::string& text) {
+  OpenFile file(::memfd_create("credentials", 0));
+  if (!file.valid() || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    return os_error("credentials");
+  return file;
+}
+
 }  // namespace
 
-Result<RegistryClient> RegistryClient::make(const ImageReference& image, const std::string& home) {
+Result<RegistryClient> RegistryClient::make(const ImageReference& image) {
   RegistryClient client;
   client.transport_ = image.transport;
   client.by_digest_ = format("docker://{}/{}@", image.registry, image.repository);
   client.plain_ = is_loopback_registry(image.registry);
   if (const auto credentials = credentials_for(image)) {
-    client.auth_file_ = format("{}/auth-{}.json", home, ::getpid());
-    TRY(write_file(client.auth_file_, docker_auth_file(image.registry, *credentials)));
+    client.credentials_ = TRY(in_memory(docker_auth_file(image.registry, *credentials)));
   } else if (!image.user.empty()) {
     return denied(format("no credentials of {} for {} in ~/.config/enroot/.credentials", image.user, image.registry));
   }
   return client;
-}
-
-RegistryClient::RegistryClient(RegistryClient&& other) noexcept
-    : transport_(std::move(other.transport_)),
-      by_digest_(std::move(other.by_digest_)),
-      auth_file_(std::exchange(other.auth_file_, {})),
-      plain_(other.plain_) {}
-
-RegistryClient::~RegistryClient() {
-  if (!auth_file_.empty())
-    ::unlink(auth_file_.c_str());
 }
 
 std::string RegistryClient::name_of(const std::string& digest) const {
@@ -77,8 +74,8 @@ std::vector<std::string> RegistryClient::options(std::string_view prefix) const 
   std::vector<std::string> options;
   if (plain_)
     options.push_back(format("--{}tls-verify=false", prefix));
-  if (!auth_file_.empty())
-    options.push_back(format("--{}authfile={}", prefix, auth_file_));
+  if (credentials_.valid())
+    options.push_back(format("--{}authfile=/proc/self/fd/{}", prefix, credentials_.get()));
   return options;
 }
 

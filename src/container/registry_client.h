@@ -7,15 +7,13 @@
 
 #include "base/result.h"
 #include "container/image_reference.h"
+#include "container/open_file.h"
 
 namespace lockstep {
 
 class RegistryClient {
  public:
-  // home: where a file of credentials lies while we speak.
-  static Result<RegistryClient> make(const ImageReference& image, const std::string& home);
-  RegistryClient(RegistryClient&& other) noexcept;
-  ~RegistryClient();
+  static Result<RegistryClient> make(const ImageReference& image);
 
   // As the registry has it, byte by byte. digest: "" = what the image's own name says.
   Result<std::string> manifest(const std::string& digest) const;
@@ -31,8 +29,9 @@ class RegistryClient {
   std::string name_of(const std::string& digest) const;
   std::vector<std::string> options(std::string_view prefix) const;
 
-  std::string transport_, by_digest_, auth_file_;
-  bool plain_ = false;  // without TLS
+  std::string transport_, by_digest_;
+  OpenFile credentials_;  // in memory
+  bool plain_ = false;    // without TLS
 };
 
 }  // namespace lockstep

@@ -99,7 +99,7 @@ Result<void> check_reuse(const Container& wanted, bool there, bool running) {
   return {};
 }
 
-Result<StepState> make_new(const StepContainer& step, const StepFiles& files, const OpenFile& running) {
+Result<BoxState> make_new(const StepContainer& step, const StepFiles& files, const OpenFile& running) {
   StepPlan plan = TRY(plan_step(step, files, [&] { return image_of(step, files); }));
   for (const std::string& note : plan.notes) tell(note);
   if (running.valid()) {
@@ -107,7 +107,7 @@ Result<StepState> make_new(const StepContainer& step, const StepFiles& files, co
     plan.box.keep_open.push_back(running.get());
   }
   std::vector<std::string> notes;
-  StepState state;
+  BoxState state;
   state.holder = TRY(make_box(plan.box, notes));
   for (const std::string& note : notes) tell(note);
   state.space = mount_space_of(state.holder);
@@ -117,10 +117,10 @@ Result<StepState> make_new(const StepContainer& step, const StepFiles& files, co
   return state;
 }
 
-Result<StepState> enter_running(const StepContainer& step, const StepFiles& files, const OpenFile& running) {
+Result<BoxState> enter_running(const StepContainer& step, const StepFiles& files, const OpenFile& running) {
   if (!step.wanted.mounts.empty())
     tell(format("ignoring --container-mounts: the container \"{}\" runs already", step.wanted.name));
-  StepState state = TRY(files.state_of_box());
+  BoxState state = TRY(files.state_of_box());
   ::flock(running.get(), LOCK_SH);
   // Any step's process will do, and each ends with its step.
   state.others.insert(state.others.begin(), state.holder);
@@ -139,7 +139,7 @@ Result<void> check_can_save(const std::string& path) {
              : Result<void>(os_error(format("cannot save the container at {}: {}", path, folder)));
 }
 
-Result<StepState> prepare(const StepContainer& step, const StepFiles& files) {
+Result<BoxState> prepare(const StepContainer& step, const StepFiles& files) {
   TRY(check_can_save(step.wanted.save));
   TRY(files.make_box_folder());
   if (step.wanted.name.empty())
@@ -148,22 +148,22 @@ Result<StepState> prepare(const StepContainer& step, const StepFiles& files) {
   const OpenFile running = TRY(files.open_running());
   const bool runs = ::flock(running.get(), LOCK_EX | LOCK_NB) != 0;
   TRY(check_reuse(step.wanted, !files.image_of_box().empty(), runs));
-  StepState state = runs ? TRY(enter_running(step, files, running)) : TRY(make_new(step, files, running));
+  BoxState state = runs ? TRY(enter_running(step, files, running)) : TRY(make_new(step, files, running));
   TRY(files.keep_state_of_box(state));
   return state;
 }
 
 // By the first task of the step here; the others wait for it. Nothing: it has failed and said so.
-Result<std::optional<StepState>> state_of(const StepContainer& step, const StepFiles& files) {
+Result<std::optional<BoxState>> state_of(const StepContainer& step, const StepFiles& files) {
   const OpenFile lock = TRY(files.lock_step());
   if (auto state = TRY(files.state_of_step()))
-    return state->holder == 0 ? std::optional<StepState>() : state;
+    return state->holder == 0 ? std::optional<BoxState>() : state;
   auto state = prepare(step, files);
-  TRY(files.keep_state_of_step(state.ok() ? *state : StepState{}));
-  return std::optional<StepState>(TRY(std::move(state)));
+  TRY(files.keep_state_of_step(state.ok() ? *state : BoxState{}));
+  return std::optional<BoxState>(TRY(std::move(state)));
 }
 
-Result<ImageConfig> config_of(const StepContainer& step, const StepState& state) {
+Result<ImageConfig> config_of(const StepContainer& step, const BoxState& state) {
   if (!step.wanted.bundle.empty())
     return TRY(read_bundle(step.wanted.bundle)).config;
   return TRY(ImageStore(step.home, tell).open(state.image)).config;
@@ -252,7 +252,7 @@ Result<void> write_squashfs(void* context) {
   return {};
 }
 
-Result<void> save(const StepContainer& step, const StepFiles& files, const StepState& state) {
+Result<void> save(const StepContainer& step, const StepFiles& files, const BoxState& state) {
   const ImageConfig config = TRY(config_of(step, state));
   BoxPlan plan = TRY(plan_saving(step, files, state, config));
   Saving saving{plan.at, format("{}.part-{}", step.wanted.save, ::getpid())};

@@ -46,7 +46,7 @@ std::string step_key_path(const std::string& home, const WorkId& work) {
   return format("{}/jobs/{}/keys/{}", home, work.job.value, text_of(work));
 }
 
-std::string encode_state(const StepState& state) {
+std::string encode_state(const BoxState& state) {
   std::string out = format("holder {}\nspace {}\nimage {}\n", state.holder, state.space, state.image);
   for (const pid_t other : state.others) out += format("other {}\n", other);
   for (const std::string& line : state.env)
@@ -55,8 +55,8 @@ std::string encode_state(const StepState& state) {
   return out;
 }
 
-StepState decode_state(std::string_view text) {
-  StepState state;
+BoxState decode_state(std::string_view text) {
+  BoxState state;
   for (const std::string& line : split(text, '\n'))
     if (line.starts_with("holder "))
       state.holder = process_in(std::string_view(line).substr(7));
@@ -106,24 +106,24 @@ Result<OpenFile> StepFiles::lock_step() const { return locked(step_ + "/lock"); 
 Result<OpenFile> StepFiles::lock_box() const { return locked(box_ + "/lock"); }
 Result<OpenFile> StepFiles::open_running() const { return open_lock(box_ + "/running"); }
 
-Result<std::optional<StepState>> StepFiles::state_of_step() const {
+Result<std::optional<BoxState>> StepFiles::state_of_step() const {
   const auto text = read_plain(step_ + "/state", Links::kRefused, kStateMax);
   if (text.ok())
-    return std::optional<StepState>(decode_state(*text));
+    return std::optional<BoxState>(decode_state(*text));
   if (text.error().code == Errc::kNotFound)
-    return std::optional<StepState>();
+    return std::optional<BoxState>();
   return text.error();
 }
 
-Result<void> StepFiles::keep_state_of_step(const StepState& state) const {
+Result<void> StepFiles::keep_state_of_step(const BoxState& state) const {
   return write_file(step_ + "/state", encode_state(state));
 }
 
-Result<StepState> StepFiles::state_of_box() const {
+Result<BoxState> StepFiles::state_of_box() const {
   return decode_state(TRY(read_plain(box_ + "/state", Links::kRefused, kStateMax)));
 }
 
-Result<void> StepFiles::keep_state_of_box(const StepState& state) const {
+Result<void> StepFiles::keep_state_of_box(const BoxState& state) const {
   return write_file(box_ + "/state", encode_state(state));
 }
 

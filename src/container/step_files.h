@@ -15,16 +15,16 @@
 namespace lockstep {
 
 // Of a container that runs.
-struct StepState {
+struct BoxState {
   pid_t holder = 0;              // the step's process; 0: it could not be made
   std::vector<pid_t> others;     // of a container with a name: what holds it for steps that began before
   std::string space;             // which mount namespace it is, as the kernel names it
   std::string image;             // key in the store; "" = a bundle
   std::vector<std::string> env;  // that its devices ask for
-  friend bool operator==(const StepState&, const StepState&) = default;
+  friend bool operator==(const BoxState&, const BoxState&) = default;
 };
-std::string encode_state(const StepState& state);
-StepState decode_state(std::string_view text);
+std::string encode_state(const BoxState& state);
+BoxState decode_state(std::string_view text);
 
 // Where a step says which image its name means, for the step's other nodes: its digest, "begun" or "none". It stays
 // until the job has gone, however short the step is.
@@ -45,10 +45,10 @@ class StepFiles {
   Result<OpenFile> lock_box() const;
   Result<OpenFile> open_running() const;  // locked for as long as anybody runs in the container
 
-  Result<std::optional<StepState>> state_of_step() const;
-  Result<void> keep_state_of_step(const StepState& state) const;
-  Result<StepState> state_of_box() const;
-  Result<void> keep_state_of_box(const StepState& state) const;
+  Result<std::optional<BoxState>> state_of_step() const;
+  Result<void> keep_state_of_step(const BoxState& state) const;
+  Result<BoxState> state_of_box() const;
+  Result<void> keep_state_of_box(const BoxState& state) const;
   std::string image_of_box() const;  // "" = none was made yet
   Result<void> keep_image(const std::string& key) const;
 

@@ -84,25 +84,6 @@ CdiEdits bare_gpus() {
   return edits;
 }
 
-void add_gpus(StepPlan& plan) {
-  const std::vector<std::string> gpus = gpus_of_step();
-  if (gpus.empty())
-    return;
-  const std::vector<std::string> folders = {"/etc/cdi", "/var/run/cdi"};
-  const std::vector<CdiSpec> specs = read_cdi(folders, plan.notes);
-  if (has_kind(specs, kGpu)) {
-    if (auto edits = find_cdi(specs, kGpu, gpus); edits.ok())
-      plan.box.devices = std::move(*edits);
-    else
-      plan.notes.push_back(edits.error().message);
-    return;
-  }
-  if (plan.box.devices = bare_gpus(); !plan.box.devices.devices.empty())
-    plan.notes.push_back(
-        "the GPUs' device files are there, the driver's libraries are not: no file in /etc/cdi describes them on this "
-        "node (nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml)");
-}
-
 Result<void> make_layer(const std::string& path) {
   TRY(make_folders(path));
   return ::chmod(path.c_str(), 0755) == 0 ? Result<void>() : Result<void>(os_error(path));
@@ -166,6 +147,27 @@ std::string own_program_folder() {
   return std::string(program.substr(0, program.rfind('/')));
 }
 
+CdiEdits devices_of_job(std::vector<std::string>& notes) {
+  const std::vector<std::string> gpus = gpus_of_step();
+  if (gpus.empty())
+    return {};
+  const std::vector<std::string> folders = {"/etc/cdi", "/var/run/cdi"};
+  const std::vector<CdiSpec> specs = read_cdi(folders, notes);
+  if (has_kind(specs, kGpu)) {
+    auto edits = find_cdi(specs, kGpu, gpus);
+    if (edits.ok())
+      return std::move(*edits);
+    notes.push_back(edits.error().message);
+    return {};
+  }
+  CdiEdits bare = bare_gpus();
+  if (!bare.devices.empty())
+    notes.push_back(
+        "the GPUs' device files are there, the driver's libraries are not: no file in /etc/cdi describes them on this "
+        "node (nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml)");
+  return bare;
+}
+
 Result<Bundle> read_bundle(const std::string& folder) {
   const std::string path = folder + "/config.json";
   return parse_bundle(TRY(read_plain(path, Links::kFollowed, kDocumentMax)));
@@ -198,13 +200,13 @@ Result<StepPlan> plan_step(const StepContainer& step, const StepFiles& files,
   show_pmi(box.mounts);
   show_scratch(box.mounts);
   box.mounts.insert(box.mounts.end(), wanted.mounts.begin(), wanted.mounts.end());
-  add_gpus(plan);
+  box.devices = devices_of_job(plan.notes);
   if (!wanted.bundle.empty())
     TRY(lay_folders_over(box.lower.back(), files, box));
   return plan;
 }
 
-Result<BoxPlan> plan_saving(const StepContainer& step, const StepFiles& files, const StepState& state,
+Result<BoxPlan> plan_saving(const StepContainer& step, const StepFiles& files, const BoxState& state,
                             const ImageConfig& config) {
   BoxPlan plan;
   const std::string told = files.step() + "/told";

@@ -25,11 +25,14 @@ Result<StepPlan> plan_step(const StepContainer& step, const StepFiles& files,
                            const std::function<Result<StoredImage>()>& image);
 
 // The layers of a container whose tasks have ended, for whoever reads them; what enroot wants to know lies over them.
-Result<BoxPlan> plan_saving(const StepContainer& step, const StepFiles& files, const StepState& state,
+Result<BoxPlan> plan_saving(const StepContainer& step, const StepFiles& files, const BoxState& state,
                             const ImageConfig& config);
 
 Result<Bundle> read_bundle(const std::string& folder);
 
 std::string own_program_folder();
+
+// What the devices need that the job has on this node, by its environment. notes: what is missing.
+CdiEdits devices_of_job(std::vector<std::string>& notes);
 
 }  // namespace lockstep

@@ -153,15 +153,24 @@ Result<void> StoreRoom::check() const {
                {}};
 }
 
-Result<std::int64_t> StoreRoom::gain(std::int64_t wanted) const {
+Result<void> StoreRoom::check(std::uint64_t written) const {
+  TRY(check());
+  const std::int64_t most = TRY(quota());
+  return static_cast<std::int64_t>(written) <= most ? Result<void>() : Result<void>(full(written, most));
+}
+
+Result<std::int64_t> StoreRoom::quota() const {
   struct statvfs room {};
   if (::statvfs(home_.c_str(), &room) != 0)
     return os_error(home_);
+  return user_bytes(limits_, static_cast<std::int64_t>(room.f_blocks * room.f_frsize));
+}
+
+Result<std::int64_t> StoreRoom::gain(std::int64_t wanted) const {
   std::vector<Kept> all = kept_in(home_);
   std::int64_t taken = 0;
   for (const Kept& kept : all) taken += kept.bytes;
-  const std::int64_t quota = user_bytes(limits_, static_cast<std::int64_t>(room.f_blocks * room.f_frsize));
-  std::int64_t may = std::min(quota - taken, free_above_floor());
+  std::int64_t may = std::min(TRY(quota()) - taken, free_above_floor());
   std::sort(all.begin(), all.end(), [](const Kept& a, const Kept& b) { return a.used_s < b.used_s; });
   const std::set<std::string> in_use = may < wanted ? images_in_use(home_) : std::set<std::string>();
   for (const Kept& kept : all) {

@@ -20,6 +20,8 @@ class StoreRoom {
   Result<void> make(std::uint64_t certainly, std::uint64_t perhaps) const;
   // While something is written: kExhausted when the file system has less left than images leave it.
   Result<void> check() const;
+  // The same, and when what is written, of so many bytes by now, is more than the user may have at all.
+  Result<void> check(std::uint64_t written) const;
   // An image that was unpacked: how much it takes is noted in its folder.
   Result<void> note_size(const std::string& folder) const;
   // The same when it lies among the others: kExhausted when it is too much with them, whatever goes.
@@ -28,6 +30,7 @@ class StoreRoom {
  private:
   Result<std::int64_t> gain(std::int64_t wanted) const;  // how many bytes more there may be, less than 0: too many are
   Error full(std::uint64_t wanted, std::int64_t may) const;
+  Result<std::int64_t> quota() const;     // bytes
   std::int64_t free_above_floor() const;  // bytes of the file system, less those that images leave
 
   std::string home_;

@@ -44,7 +44,7 @@ void ActorLoop::step(Actor& actor) {
   if (!turn.notes.empty() && outputs_.on_notes)
     outputs_.on_notes(std::move(turn.notes), seen_);
   for (Actor::Ask& ask : turn.asks)
-    outputs_.submit({{UserId{}, true}, std::move(ask.body), {}, std::move(ask.read)},
+    outputs_.submit({{UserId{}, true}, std::move(ask.body), {}, std::move(ask.read), std::move(ask.also)},
                     [this, actor = &actor, id = ask.id](const Result<Answer>& answer) {
                       inbox_.post(Answered{actor, id, answer});
                     });

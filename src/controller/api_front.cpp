@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "controller/api.h"
 #include "controller/ask_store.h"
+#include "controller/container_reach.h"
 #include "controller/record_list.h"
 #include "controller/reply_buffer.h"
 #include "wire/codec.h"
@@ -185,10 +186,15 @@ class Api::Front final : public FrontVisit {
   void stream(HttpResponse head, Pull pull, Duration longest) override {
     api_.follow(visit_, std::move(head), std::move(pull), longest);
   }
-  void reach(const ContainerAsk&, std::function<void(Result<std::unique_ptr<Stream>>)> then) override {
-    then(Error{Errc::kUnsupported, "containers are not reached yet", {}});
+  std::unique_ptr<Stream> open(HttpResponse head) override { return visit_.exchange->stream(std::move(head)); }
+  void reach(const ContainerAsk& ask, std::function<void(Result<std::unique_ptr<Stream>>)> then) override {
+    then(reach_container(api_.world_.view.tables(), api_.world_.links, api_.world_.tickets, ask,
+                         api_.world_.clock.now()));
   }
-  std::unique_ptr<Stream> upgrade(const std::string& protocol) override { return visit_.exchange->upgrade(protocol); }
+  std::unique_ptr<Stream> upgrade(const std::string& protocol,
+                                  const std::map<std::string, std::string>& headers) override {
+    return visit_.exchange->upgrade_with(protocol, headers);
+  }
 
  private:
   Api& api_;

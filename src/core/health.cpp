@@ -1,6 +1,7 @@
 #include "core/health.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/hostlist.h"
 #include "base/mutant.h"
@@ -64,6 +65,12 @@ Result<void> check_health_check(const Tables& tables, const HealthCheck& check) 
                  format("there are {} health checks, the most there may be: remove one", kHealthChecksMax),
                  {}};
   return {};
+}
+
+// All that an administrator says of it.
+auto facts_of(const HealthCheck& check) {
+  return std::tie(check.user, check.account, check.script, check.every, check.time_limit, check.nodes, check.node_class,
+                  check.partition, check.gpus, check.output, check.on_failure);
 }
 
 // "#!/bin/bash -e" -> /bin/bash, -e; the text follows behind -c.
@@ -193,6 +200,8 @@ Result<Answer> put_health_check(Txn& txn, const PutHealthCheck& ask) {
   HealthCheck check = ask.check;
   std::sort(check.nodes.begin(), check.nodes.end());
   check.nodes.erase(std::unique(check.nodes.begin(), check.nodes.end()), check.nodes.end());
+  const HealthCheck* before = find_ref(txn.tables().health_checks, check.meta.name);
+  check.changed = before && facts_of(*before) == facts_of(check) ? before->changed : txn.now();
   return Answer{.seq = txn.put(std::move(check))->meta.seq};
 }
 
@@ -245,6 +254,29 @@ Result<Answer> run_health_check(Txn& txn, const RunHealthCheck& ask) {
   return Answer{.job = made.job, .node = ask.node};
 }
 
+namespace {
+
+// Whether it has failed on as many nodes as it may close before it has ever passed.
+bool is_doubtful(const Tables& tables, const HealthCheck& check, NodeId where) {
+  std::size_t closed = 0;
+  for (const auto& [id, node] : tables.nodes)
+    if (const HealthFinding* finding = finding_of(*node, check.meta.name); finding && finding->began >= check.changed) {
+      if (finding->verdict == HealthVerdict::kHealthy)
+        return false;
+      closed += id != where && finding->verdict == HealthVerdict::kBad;
+    }
+  return closed >= kUnprovenMost;
+}
+
+// What a run that failed says of its node.
+HealthVerdict verdict_of_failure(const Tables& tables, const HealthCheck& check, const HealthFinding& finding,
+                                 NodeId where) {
+  const bool tells = check.on_failure == OnUnhealthy::kTell || finding.exit.not_opened;
+  return tells || is_doubtful(tables, check, where) ? HealthVerdict::kSuspect : HealthVerdict::kBad;
+}
+
+}  // namespace
+
 void note_health(Txn& txn, const Job& ended, NodeId where) {
   const std::string name = ended.spec->health_check;
   if (name.empty())
@@ -263,9 +295,7 @@ void note_health(Txn& txn, const Job& ended, NodeId where) {
   finding.job = ended.id;
   finding.exit = ended.exit;
   finding.timed_out = timed_out;
-  finding.verdict = passed                                     ? HealthVerdict::kHealthy
-                    : check->on_failure == OnUnhealthy::kDrain ? HealthVerdict::kBad
-                                                               : HealthVerdict::kSuspect;
+  finding.verdict = passed ? HealthVerdict::kHealthy : verdict_of_failure(txn.tables(), *check, finding, where);
   finding.closes = finding.verdict == HealthVerdict::kBad && !mutant(Mutant::kHealthStaysOpen);
   if (passed && mutant(Mutant::kHealthOpensDrained))
     node.drain = false;

@@ -129,6 +129,39 @@ TEST(Health, TellingClosesNothing) {
   EXPECT_TRUE(node_usable(w.node(1)));
 }
 
+TEST(Health, WhatPassesNowhereClosesThreeNodesAtMost) {
+  HealthWorld w(6);
+  for (std::uint32_t i = 1; i <= 4; ++i) w.end(i, w.start(i), {1, 0, false});
+  for (std::uint32_t i = 1; i <= 3; ++i) EXPECT_FALSE(node_usable(w.node(i))) << i;
+  EXPECT_EQ(w.finding(4).verdict, HealthVerdict::kSuspect);
+  EXPECT_TRUE(node_usable(w.node(4)));
+  w.end(5, w.start(5), {});
+  w.end(6, w.start(6), {1, 0, false});
+  EXPECT_FALSE(node_usable(w.node(6))) << "it has passed on n5: the check is well";
+}
+
+TEST(Health, OutputThatCannotBeOpenedIsNoFaultOfTheNode) {
+  HealthWorld w(1);
+  const JobId id = w.start(1);
+  w.end(1, id, {0, kNotOpenedSignal, false, true});
+  EXPECT_EQ(w.finding(1).verdict, HealthVerdict::kSuspect);
+  EXPECT_EQ(evidence_of(w.finding(1)), format("its output cannot be opened (job {})", id.value));
+}
+
+TEST(Health, AChangedCheckLooksAnewAtOnce) {
+  HealthWorld w(1);
+  w.end(1, w.start(1), {1, 0, false});
+  EXPECT_FALSE(node_usable(w.node(1)));
+  w.pass(minutes(2));
+  w.must(PutHealthCheck{HealthWorld::check()});
+  EXPECT_NE(w.refusal(1), "") << "nothing has changed";
+  HealthCheck mended = HealthWorld::check();
+  mended.script = "true";
+  w.must(PutHealthCheck{mended});
+  w.end(1, w.start(1), {});
+  EXPECT_TRUE(node_usable(w.node(1)));
+}
+
 TEST(Health, TheTimeLimitIsAFailure) {
   HealthWorld w(1);
   const JobId id = w.start(1);

@@ -15,6 +15,7 @@
 #include "core/node_classes.h"
 #include "core/older_log.h"
 #include "core/reservations.h"
+#include "core/staging.h"
 #include "core/tokens.h"
 #include "core/topology.h"
 #include "model/bounds.h"
@@ -56,8 +57,11 @@ bool prove_stopped(Txn& txn, const Node& node, Proof how) {
     if (txn.is_cut())
       return false;
     const Ref<Job> job = txn.job(id);
-    if (job->state == JobState::kCompleting && lives_on(txn.inner(), *job, node.id))
+    if (job->state == JobState::kCompleting && lives_on(txn.inner(), *job, node.id)) {
+      if (job->started && !job->spec->stage_out.empty())
+        note_staging_trouble(txn, id, node.id, "the node was gone before everything was copied");
       member_lost(txn, id, node.id, reason);  // before the proof ends the job: whose failure was it?
+    }
     member_gone(txn, id, node.id, reason);
   }
   let_return(txn, node.id);

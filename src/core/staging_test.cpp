@@ -111,6 +111,18 @@ TEST_F(StagingOfJobs, WhatCannotBeStagedOutIsTold) {
   for (const std::uint32_t node : {1U, 2U}) EXPECT_FALSE(w_.node(node).drain);
 }
 
+TEST_F(StagingOfJobs, ANodeThatGoesMeanwhileTakesFilesWithIt) {
+  const JobId job = granted(staged(1));
+  const std::uint32_t node = w_.first_node(job);
+  w_.obey();
+  (void)w_.report(node, job, ScriptEnded{.exit = {}, .by_itself = true});
+  ASSERT_EQ(w_.state_of(job), JobState::kCompleting);
+  w_.reboot(node);
+  EXPECT_NE(reason(job).find(format("StageOutFailed n{}: the node was gone before everything was copied", node)),
+            std::string::npos)
+      << reason(job);
+}
+
 TEST_F(StagingOfJobs, StepsOfAnAllocationWaitForAllNodes) {
   JobSpec spec = World::interactive(2);
   spec.stage_in = {{"/data", "data"}};

@@ -56,14 +56,14 @@ bool is_of(const DevicePart& part, const DeviceAsk& ask, const Node& node) {
 
 bool is_slice(const DevicePart& part) { return !part.mig.empty(); }
 
-// How many tasks there are parts for. Shares of devices are not divided among steps: each has all of its job's, and what
-// it says of them is how many its tasks need.
+// How many tasks there are parts for. Shares of devices are not divided among steps: each has all of its job's, and
+// what it says of them is how many its tasks need.
 std::uint32_t tasks_of_parts(const Spot& spot, const StepSpec& spec) {
   std::uint32_t tasks = kTasksPerNodeMax;
   const auto parts_of = [&](const DeviceAsk& ask) {
     const auto& parts = ask.mig.empty() ? spot.grant->parts : spot.slices;
-    return static_cast<std::uint32_t>(std::ranges::count_if(
-        parts, [&](const DevicePart& part) { return is_of(part, ask, *spot.node); }));
+    return static_cast<std::uint32_t>(
+        std::ranges::count_if(parts, [&](const DevicePart& part) { return is_of(part, ask, *spot.node); }));
   };
   for (const DeviceAsk& ask : spec.devices_per_task)
     if (!ask.whole() && ask.count > 0)

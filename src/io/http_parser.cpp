@@ -128,6 +128,8 @@ bool split_target(std::string_view target, HttpRequest& request) {
     if (!unescape(pair.substr(0, equals), true, key) ||
         !unescape(pair.substr(std::min(equals + 1, pair.size())), true, value))
       return false;
+    if (const auto known = request.query.find(key); known != request.query.end())
+      request.earlier.emplace_back(key, known->second);
     request.query[key] = value;
   }
   return true;

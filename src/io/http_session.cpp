@@ -104,6 +104,7 @@ std::size_t cost_of(const HttpRequest& request) {
   std::size_t bytes = kRequestCost + request.path.size() + request.body.size();
   for (const auto* fields : {&request.headers, &request.query})
     for (const auto& [name, value] : *fields) bytes += kFieldCost + name.size() + value.size();
+  for (const auto& [name, value] : request.earlier) bytes += kFieldCost + name.size() + value.size();
   return bytes;
 }
 
@@ -166,12 +167,14 @@ class HttpSession::Exchange final : public HttpExchange {
     if (const auto session = session_.lock())
       session->answer(number_, std::move(response));
   }
-  std::unique_ptr<Stream> upgrade(const std::string& protocol) override {
+  std::unique_ptr<Stream> upgrade(const std::string& protocol) override { return upgrade_with(protocol, {}); }
+  std::unique_ptr<Stream> upgrade_with(const std::string& protocol,
+                                       const std::map<std::string, std::string>& headers) override {
     CHECK(!answered_, "an exchange is answered once");
     answered_ = true;
     gone_ = nullptr;
     const auto session = session_.lock();
-    return session ? session->upgrade(number_, protocol) : nullptr;
+    return session ? session->upgrade(number_, protocol, headers) : nullptr;
   }
   std::unique_ptr<Stream> stream(HttpResponse head) override {
     CHECK(!answered_, "an exchange is answered once");
@@ -484,7 +487,8 @@ void HttpSession::drained() {
   process();
 }
 
-std::unique_ptr<Stream> HttpSession::upgrade(std::uint64_t number, const std::string& protocol) {
+std::unique_ptr<Stream> HttpSession::upgrade(std::uint64_t number, const std::string& protocol,
+                                             const std::map<std::string, std::string>& headers) {
   if (!stream_ || number < first_)
     return nullptr;
   // What the handler saw in the headers is the client's word; whether the connection can change is known only here.
@@ -498,6 +502,10 @@ std::unique_ptr<Stream> HttpSession::upgrade(std::uint64_t number, const std::st
   const auto keep = shared_from_this();
   std::string head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ";
   append_clean(head, protocol);
+  for (const auto& [name, value] : headers) {
+    append_clean(head += "\r\n", name);
+    append_clean(head += ": ", value);
+  }
   stream_->write(head + "\r\n\r\n");
   stream_->read_at_most(SIZE_MAX);
   stream_->put_back(in_.substr(in_used_));

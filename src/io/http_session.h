@@ -73,7 +73,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void refuse(int status, const std::string& why);
   bool blocked() const;
   void answer(std::uint64_t number, HttpResponse response);
-  std::unique_ptr<Stream> upgrade(std::uint64_t number, const std::string& protocol);
+  std::unique_ptr<Stream> upgrade(std::uint64_t number, const std::string& protocol,
+                                  const std::map<std::string, std::string>& headers);
   std::unique_ptr<Stream> stream(std::uint64_t number, HttpResponse head);
   bool take_stream_memory(std::uint64_t number);
   std::unique_ptr<FdStream> leave();

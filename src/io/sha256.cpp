@@ -27,6 +27,12 @@ std::string sha256_hex(std::string_view bytes) {
   return hex({reinterpret_cast<const char*>(digest), sizeof digest});
 }
 
+std::string sha1(std::string_view bytes) {
+  unsigned char digest[SHA_DIGEST_LENGTH];
+  CHECK(EVP_Digest(bytes.data(), bytes.size(), digest, nullptr, EVP_sha1(), nullptr) == 1);
+  return {reinterpret_cast<const char*>(digest), sizeof digest};
+}
+
 void Sha256::Free::operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {

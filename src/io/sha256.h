@@ -10,6 +10,7 @@ typedef struct evp_md_ctx_st EVP_MD_CTX;
 namespace lockstep {
 
 std::string sha256_hex(std::string_view bytes);
+std::string sha1(std::string_view bytes);  // 20 bytes; for what a protocol asks, as WebSocket's handshake does
 // The same of what comes in pieces.
 class Sha256 {
  public:

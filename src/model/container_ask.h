@@ -1,8 +1,8 @@
 // What somebody asks of one container of a task, where it runs: its output, a program beside it, its own input and
 // output, or a port of its sandbox. The answer is a stream from its node.
 //
-// kLogs and kPort carry plain bytes. kExec and kAttach carry frames, both ways: a byte for the channel (ContainerChannel),
-// four for the length, the highest first, and the bytes.
+// kLogs and kPort carry plain bytes. kExec and kAttach carry frames, both ways: a byte for the channel
+// (ContainerChannel), four for the length, the highest first, and the bytes.
 #pragma once
 
 #include <cstdint>

@@ -20,6 +20,8 @@ bool checks_node(const HealthCheck& check, const Node& node) {
 Instant health_due(const HealthCheck& check, const HealthFinding* finding) {
   if (!finding)
     return {};
+  if (finding->began < check.changed)
+    return check.changed;
   const Instant due = finding->at ? finding->at + check.every : Instant{};
   return std::max(due, finding->began + std::min(kHealthPause, check.every));
 }
@@ -47,6 +49,7 @@ std::string evidence_of(const HealthFinding& finding) {
   const ExitStatus& exit = finding.exit;
   std::string how = finding.timed_out ? "over its time limit"
                     : exit.oom        ? "out of memory"
+                    : exit.not_opened ? std::string("its output cannot be opened")
                     : exit.signal     ? format("ended by signal {}", exit.signal)
                                       : format("exit code {}", exit.code);
   return format("{} (job {})", how, finding.job.value);

@@ -19,6 +19,9 @@ inline constexpr Duration kHealthLimitMost = hours(24);
 // A run that told nothing, since it was preempted, cancelled or lost, is made again no sooner after its start.
 inline constexpr Duration kHealthPause = minutes(1);
 
+// A check that has passed nowhere closes so many nodes: rather it is at fault than one more node.
+inline constexpr std::size_t kUnprovenMost = 3;
+
 // A program that runs as a job on each of its nodes while that is idle, again and again.
 struct HealthCheck {
   Meta meta;            // meta.name
@@ -34,10 +37,11 @@ struct HealthCheck {
   bool gpus = false;               // it is given all GPUs of the node
   std::string output;              // file pattern, as of a job (%N, %j); "" = nowhere
   OnUnhealthy on_failure = OnUnhealthy::kDrain;
+  Instant changed;  // when it became what it is: findings of before are looked at anew
 };
 
-// healthy: the last run that told something ended with 0. suspect: it failed, and its check only tells. bad: it failed,
-// and its check closes nodes.
+// healthy: the last run that told something ended with 0. suspect: it failed, and its check only tells, or has failed
+// wherever it ran (kUnprovenMost). bad: it failed, and its check closes nodes.
 enum class HealthVerdict : unsigned char { kUnknown, kHealthy, kSuspect, kBad };
 
 struct HealthFinding {

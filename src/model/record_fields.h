@@ -168,6 +168,7 @@ constexpr void describe(V& v, const HealthCheck*) {
   v("gpus", &HealthCheck::gpus);
   v("output", &HealthCheck::output, bounded::Text{kPathBytesMax});
   v("on_failure", &HealthCheck::on_failure);
+  v("changed_us", &HealthCheck::changed);
 }
 
 template <class V>

@@ -33,8 +33,8 @@ struct ContainerRights {
   std::optional<std::uint32_t> uid, gid;  // none: of a sandbox of root's what the image says, else the job's user
   std::vector<std::uint32_t> groups;      // further ones
   std::vector<std::string> add_capabilities, drop_capabilities;  // "NET_ADMIN"; "ALL"
-  bool privileged = false;         // every capability, and every device of the node
-  bool no_new_privileges = false;  // setuid programs give none
+  bool privileged = false;                                       // every capability, and every device of the node
+  bool no_new_privileges = false;                                // setuid programs give none
   bool read_only_root = false;
   std::string seccomp;  // "" = the node's usual filter, "unconfined", or a file under the node's folder of filters
   friend bool operator==(const ContainerRights&, const ContainerRights&) = default;
@@ -130,8 +130,8 @@ struct Sandbox {
   NameLookup lookup;
   std::vector<PublishedPort> published;
   std::vector<std::pair<std::string, std::string>> sysctls;  // of its own network and IPC
-  std::optional<std::uint32_t> files_group;  // volumes belong to this group, and its processes have it
-  bool shared_processes = false;             // containers see each other's
+  std::optional<std::uint32_t> files_group;                  // volumes belong to this group, and its processes have it
+  bool shared_processes = false;                             // containers see each other's
   bool node_processes = false, node_ipc = false;
   friend bool operator==(const Sandbox&, const Sandbox&) = default;
 };
@@ -150,13 +150,13 @@ enum class ContainerState : unsigned char { kWaiting, kRunning, kEnded };
 struct ContainerStatus {
   std::string name;
   ContainerState state = ContainerState::kWaiting;
-  bool ready = false;          // runs, and its startup and readiness probes say so
-  std::uint32_t restarts = 0;  // lives before this one
-  Instant started, ended;      // of this life; while it waits, of the one before
-  ExitStatus exit;             // of the last life that ended
-  std::string reason;          // why it waits or ended: "CrashLoopBackOff"; "" = nothing to say
-  std::string message;         // the same in a sentence, or what it left in its file of messages
-  bool begun = false;          // runs, and its startup probe has passed and its first hook is done
+  bool ready = false;                // runs, and its startup and readiness probes say so
+  std::uint32_t restarts = 0;        // lives before this one
+  Instant started, ended;            // of this life; while it waits, of the one before
+  ExitStatus exit;                   // of the last life that ended
+  std::string reason;                // why it waits or ended: "CrashLoopBackOff"; "" = nothing to say
+  std::string message;               // the same in a sentence, or what it left in its file of messages
+  bool begun = false;                // runs, and its startup probe has passed and its first hook is done
   Instant last_started, last_ended;  // of the life that ended before this one
   std::string last_reason, last_message;
   std::string image_digest;  // of the image that it runs: "sha256:…"

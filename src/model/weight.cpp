@@ -522,9 +522,13 @@ void weigh(Weigher& w, const Task& task) {
   w.text("address", task.address);
   w.text("reason", task.reason);
   w.list("containers", task.containers, [&](const ContainerStatus& container) {
-    w.fields(10);
+    w.fields(13);
     w.text("name", container.name);
     w.text("reason", container.reason);
+    w.text("message", container.message);
+    w.text("last_reason", container.last_reason);
+    w.text("last_message", container.last_message);
+    w.text("image_digest", container.image_digest);
   });
 }
 
@@ -639,7 +643,7 @@ void weigh(Weigher& w, const NodeClass& one) {
 
 void weigh(Weigher& w, const HealthCheck& check) {
   weigh(w, check.meta);
-  w.fields(4);
+  w.fields(5);
   w.text("user", check.user);
   w.text("account", check.account);
   w.text("script", check.script);

@@ -26,6 +26,7 @@ class Actor {
     std::uint64_t id = 0;  // answered() names it; never given again
     CommandBody body;
     Reading read;
+    std::vector<CommandBody> also = {};  // done behind `body`: all of them, or nothing (Command::also)
   };
   struct Turn {
     std::vector<Ask> asks;

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "ports/loop.h"
@@ -31,7 +33,8 @@ struct Peer {
 struct HttpRequest {
   std::string method;                                       // "GET"
   std::string path;                                         // decoded, without the query
-  std::map<std::string, std::string, std::less<>> query;    // decoded
+  std::map<std::string, std::string, std::less<>> query;    // decoded; of a name that comes again its last value
+  std::vector<std::pair<std::string, std::string>> earlier;  // and those before it, in order
   std::map<std::string, std::string, std::less<>> headers;  // names in lower case
   std::string body;
   Peer peer;
@@ -59,6 +62,11 @@ class HttpExchange {
   // 101 Switching Protocols; the connection becomes a stream. Null: the client is gone, or its request cannot be
   // upgraded and has just been told so (426, 400). Either way the exchange is answered.
   virtual std::unique_ptr<Stream> upgrade(const std::string& protocol) = 0;
+  // The same with further headers, where the connection can say them.
+  virtual std::unique_ptr<Stream> upgrade_with(const std::string& protocol,
+                                               const std::map<std::string, std::string>& /*headers*/) {
+    return upgrade(protocol);
+  }
   // The client closed before the answer; called at once when it has already.
   virtual void on_gone(std::function<void()> callback) = 0;
 };

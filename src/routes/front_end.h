@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -65,11 +66,15 @@ class FrontVisit {
   // A head at once, then what is pulled, for as long as the client listens, at most `longest`. A client that does not
   // read is cut off.
   virtual void stream(HttpResponse head, Pull pull, Duration longest) = 0;
+  // A head at once, then what the front end writes, until it closes the stream: it minds itself how much the client has
+  // not read. Null: the client is gone, or has been refused.
+  virtual std::unique_ptr<Stream> open(HttpResponse head) = 0;
   // A stream to the container where it runs, or why there is none. Later, on the I/O thread; the visit is still to be
   // answered.
   virtual void reach(const ContainerAsk& ask, std::function<void(Result<std::unique_ptr<Stream>>)> then) = 0;
   // 101: the connection becomes the caller's own. Null: the client is gone, or has been refused.
-  virtual std::unique_ptr<Stream> upgrade(const std::string& protocol) = 0;
+  virtual std::unique_ptr<Stream> upgrade(const std::string& protocol,
+                                          const std::map<std::string, std::string>& headers = {}) = 0;
 };
 using FrontHandler = std::function<void(std::shared_ptr<FrontVisit>)>;
 

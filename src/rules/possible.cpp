@@ -1,5 +1,6 @@
 // Whether a request could ever be met, in words that say what is lacking; and whether a finished proposal meets it.
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
 #include <unordered_set>
@@ -204,10 +205,35 @@ Error no_place(const GroupSpec& group, std::size_t g, const Partition& partition
 
 }  // namespace
 
-Result<void> check_possible(const JobSpec& spec, const Partition& partition, const std::vector<const Node*>& nodes) {
+namespace {
+
+// Nodes as they are when nothing is broken: a GPU that is lost comes back, as a node does that is down.
+class Whole {
+ public:
+  explicit Whole(const Nodes& nodes) : nodes_(nodes) {
+    for (const Node*& node : nodes_) {
+      if (std::ranges::all_of(node->devices, &Device::healthy))
+        continue;
+      Node& mended = mended_.emplace_back(*node);
+      for (Device& device : mended.devices) device.healthy = true;
+      node = &mended;
+    }
+  }
+  const Nodes& nodes() const { return nodes_; }
+
+ private:
+  Nodes nodes_;
+  std::deque<Node> mended_;
+};
+
+}  // namespace
+
+Result<void> check_possible(const JobSpec& spec, const Partition& partition, const std::vector<const Node*>& as_they_are) {
   if (!spec.groups.empty() && check_constraint(spec.groups[0].constraint).ok() &&
-      a_few_nodes_do(spec, partition, nodes))
+      a_few_nodes_do(spec, partition, as_they_are))
     return {};
+  const Whole whole(as_they_are);
+  const Nodes& nodes = whole.nodes();
   std::map<NodeId, NodeLoad> loads;  // components of one job share the nodes
   std::unordered_set<std::string_view> names;
   std::map<NodeId, const Node*> by_id;

@@ -82,7 +82,7 @@ struct OpenSources {
   int tmp = -1, var_tmp = -1, passwd = -1, group = -1;
 };
 
-struct Shown {
+struct ShownFolder {
   int fd = -1;
   std::string path;  // as the kernel calls it
 };
@@ -92,14 +92,15 @@ bool lies_below(const std::string& path, const std::string& above) {
 }
 
 // What is seen below a directory of the job's own as it lies below the node's.
-std::vector<Shown> shown_below(const JobPlace& place, const std::string& above) {
-  std::vector<Shown> out;
+std::vector<ShownFolder> shown_below(const JobPlace& place, const std::string& above) {
+  std::vector<ShownFolder> out;
   const auto add = [&](const std::string& path) {
     const int fd = path.empty() ? -1 : ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
     const std::string real = fd < 0 ? std::string() : real_path_of(fd);
-    const bool is_new = lies_below(real, above) && std::none_of(out.begin(), out.end(), [&real](const Shown& other) {
-                          return real == other.path || lies_below(real, other.path);
-                        });
+    const bool is_new =
+        lies_below(real, above) && std::none_of(out.begin(), out.end(), [&real](const ShownFolder& other) {
+          return real == other.path || lies_below(real, other.path);
+        });
     if (is_new)
       out.push_back({fd, real});
     else if (fd >= 0)
@@ -134,12 +135,12 @@ Result<int> make_way(const std::string& above, const std::string& path) {
 // tmpfs_mb: > 0: in memory, of this size. Else it is the directory `own`.
 Result<void> mount_tmp(const JobPlace& place, const char* target, int own, std::int64_t tmpfs_mb) {
   const std::string real = real_path_of(target);
-  const std::vector<Shown> shown = shown_below(place, real);
+  const std::vector<ShownFolder> shown = shown_below(place, real);
   if (tmpfs_mb > 0)
     TRY(mount_memory(real.c_str(), tmpfs_mb));
   else
     TRY(show_at(link_to(own), real, kPlain));
-  for (const Shown& one : shown) {
+  for (const ShownFolder& one : shown) {
     const int at = TRY(make_way(real, one.path));
     TRY(mounted(::mount(link_to(one.fd).c_str(), link_to(at).c_str(), nullptr, MS_BIND | MS_REC, nullptr), one.path));
     ::close(at);
@@ -160,14 +161,14 @@ std::vector<std::string> mounts_below_proc() {
 
 // Processes of others are not seen. Whoever may trace all, as root may, sees all.
 Result<void> mount_processes() {
-  std::vector<Shown> kept;
+  std::vector<ShownFolder> kept;
   for (const std::string& path : mounts_below_proc())
     if (const int fd = ::open(path.c_str(), O_PATH | O_CLOEXEC); fd >= 0)
       kept.push_back({fd, path});
   const unsigned long flags = kPlain | MS_NOEXEC;
   if (::mount("proc", "/proc", "proc", flags, "hidepid=invisible") != 0)
     TRY(mounted(::mount("proc", "/proc", "proc", flags, "hidepid=2"), "/proc"));
-  for (const Shown& one : kept) {
+  for (const ShownFolder& one : kept) {
     ::mount(link_to(one.fd).c_str(), one.path.c_str(), nullptr, MS_BIND | MS_REC, nullptr);
     ::close(one.fd);
   }

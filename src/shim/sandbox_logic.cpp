@@ -12,10 +12,11 @@ constexpr Duration kBackOffFirst = seconds(1);
 constexpr Duration kBackOffLongest = minutes(5);
 constexpr Duration kSteadyAfter = minutes(10);  // who ran so long waits as if it had not failed before
 constexpr Duration kPeriodLeast = millis(100);
+constexpr Duration kFetchAgainFirst = seconds(2), kFetchAgainLongest = minutes(5);
+constexpr Duration kSidecarLeast = seconds(2);  // that a sidecar has to end when the others took all the time
 
-Duration back_off(std::uint32_t quick_ends) {
-  return quick_ends >= 10 ? kBackOffLongest
-                          : std::min(kBackOffFirst * (std::int64_t{1} << (quick_ends - 1)), kBackOffLongest);
+Duration back_off(std::uint32_t times, Duration first = kBackOffFirst, Duration longest = kBackOffLongest) {
+  return times >= 10 ? longest : std::min(first * (std::int64_t{1} << (times - 1)), longest);
 }
 
 std::string end_words(const ExitStatus& exit) {
@@ -33,6 +34,8 @@ SandboxLogic::SandboxLogic(Sandbox sandbox, Duration grace, Instant now)
     statuses_[i].name = spec(i).name;
     statuses_[i].reason = "SandboxInitializing";
   }
+  if (sandbox_.front_end_files)
+    holds_.push_back({"", "ContainerCreating", ""});  // until it has been asked
   let_next_start(now);
 }
 
@@ -50,7 +53,7 @@ bool SandboxLogic::may_start_again(std::size_t i, const ExitStatus& exit) const 
 }
 
 bool SandboxLogic::has_started_up(std::size_t i) const {
-  if (statuses_[i].state != ContainerState::kRunning)
+  if (statuses_[i].state != ContainerState::kRunning || lives_[i].hook == Life::Hook::kBegun)
     return false;
   for (std::size_t p = 0; p < spec(i).probes.size(); ++p)
     if (spec(i).probes[p].what == Probe::What::kStartup && !lives_[i].probes[p].passed)
@@ -77,10 +80,43 @@ void SandboxLogic::let_next_start(Instant now) {
       start(i, now);
 }
 
+const SandboxLogic::Hold* SandboxLogic::hold_on(std::size_t i) const {
+  for (const Hold& hold : holds_)
+    if (hold.container.empty() || hold.container == spec(i).name)
+      return &hold;
+  return nullptr;
+}
+
+void SandboxLogic::hold(std::vector<Hold> holds, Instant now) {
+  holds_ = std::move(holds);
+  start_held(now);
+  let_next_start(now);
+}
+
+// Those whose turn came while they were held, and that are not any more.
+void SandboxLogic::start_held(Instant now) {
+  for (std::size_t i = 0; i < lives_.size(); ++i) {
+    Life& life = lives_[i];
+    if (!life.is_wanted || life.lives || life.over || ending_ || life.start_at > now)
+      continue;
+    start(i, now);
+  }
+}
+
 void SandboxLogic::start(std::size_t i, Instant now) {
   CHECK(!lives_[i].lives && !lives_[i].over && !ending_, spec(i).name);
-  lives_[i].is_wanted = lives_[i].lives = true;
+  lives_[i].is_wanted = true;
+  if (const Hold* held = hold_on(i)) {
+    lives_[i].start_at = Instant{};  // as soon as it may
+    statuses_[i].reason = held->reason;
+    statuses_[i].message = held->message;
+    return;
+  }
+  lives_[i].lives = true;
   lives_[i].start_at = kNever;
+  lives_[i].hook = Life::Hook::kNone;
+  lives_[i].term_sent = false;
+  statuses_[i].message.clear();
   lives_[i].began = now;
   statuses_[i].reason = "ContainerCreating";
   orders_.push_back({Order::What::kStart, i});
@@ -90,11 +126,36 @@ void SandboxLogic::began(std::size_t i, Instant now) {
   if (!lives_[i].lives || statuses_[i].state == ContainerState::kRunning)
     return;
   lives_[i].began = now;
+  lives_[i].fetches = 0;
   statuses_[i].state = ContainerState::kRunning;
   statuses_[i].reason.clear();
+  statuses_[i].message.clear();
+  if (spec(i).begun.how == ContainerHook::How::kNone || lives_[i].kill_at != kNever)
+    return come_to_run(i, now);
+  lives_[i].hook = Life::Hook::kBegun;
+  orders_.push_back({Order::What::kBegunHook, i});
+}
+
+void SandboxLogic::come_to_run(std::size_t i, Instant now) {
   begin_probes(i, now);
   look_at_readiness(i);
   let_next_start(now);
+}
+
+void SandboxLogic::hooked(std::size_t i, bool good, Instant now) {
+  Life& life = lives_[i];
+  const Life::Hook which = std::exchange(life.hook, Life::Hook::kNone);
+  if (!life.lives || which == Life::Hook::kNone)
+    return;
+  if (which == Life::Hook::kEnding) {
+    if (!std::exchange(life.term_sent, true))
+      orders_.push_back({Order::What::kTerm, i});
+    return;
+  }
+  if (good)
+    return come_to_run(i, now);
+  statuses_[i].reason = "PostStartHookError";
+  end_container(i, now);
 }
 
 void SandboxLogic::begin_probes(std::size_t i, Instant now) {
@@ -105,7 +166,8 @@ void SandboxLogic::begin_probes(std::size_t i, Instant now) {
 
 // Behind the startup probes only, where there are some.
 void SandboxLogic::run_due_probes(std::size_t i, Instant now) {
-  if (statuses_[i].state != ContainerState::kRunning || lives_[i].kill_at != kNever)
+  if (statuses_[i].state != ContainerState::kRunning || lives_[i].kill_at != kNever ||
+      lives_[i].hook != Life::Hook::kNone)
     return;
   const bool up = has_started_up(i);
   for (std::size_t p = 0; p < lives_[i].probes.size(); ++p) {
@@ -126,12 +188,14 @@ void SandboxLogic::probed(std::size_t i, std::size_t p, bool passed, Instant now
   const Probe& asked = spec(i).probes[p];
   probe.in_flight = false;
   probe.failures = passed ? 0 : probe.failures + 1;
+  probe.successes = passed ? probe.successes + 1 : 0;
   const bool failed = !passed && probe.failures >= std::max(1u, asked.failures);
-  if (passed || (failed && asked.what == Probe::What::kReadiness))
-    probe.passed = passed;
+  const bool well = passed && probe.successes >= std::max(1u, asked.successes);
+  if (well || (failed && asked.what == Probe::What::kReadiness))
+    probe.passed = well;
   if (failed && asked.what != Probe::What::kReadiness) {
     statuses_[i].reason = asked.what == Probe::What::kStartup ? "StartupProbeFailed" : "LivenessProbeFailed";
-    end_container(i, now);
+    end_container(i, now, std::min(grace_, asked.kill_wait));
   }
   look_at_readiness(i);
   let_next_start(now);
@@ -142,14 +206,39 @@ void SandboxLogic::look_at_readiness(std::size_t i) {
   for (std::size_t p = 0; p < spec(i).probes.size(); ++p)
     ready = ready && (spec(i).probes[p].what != Probe::What::kReadiness || lives_[i].probes[p].passed);
   statuses_[i].ready = ready;
+  statuses_[i].begun = has_started_up(i);
 }
 
-void SandboxLogic::end_container(std::size_t i, Instant now) {
-  if (!lives_[i].lives || lives_[i].kill_at != kNever)
+void SandboxLogic::end_container(std::size_t i, Instant now, Duration wait) {
+  Life& life = lives_[i];
+  if (!life.lives || life.kill_at != kNever)
     return;
-  lives_[i].kill_at = now + grace_;
-  orders_.push_back({Order::What::kTerm, i});
+  life.kill_at = now + wait;
+  const bool has_hook = spec(i).ending.how != ContainerHook::How::kNone && wait > Duration{} &&
+                        statuses_[i].state == ContainerState::kRunning;
+  life.hook = has_hook ? Life::Hook::kEnding : Life::Hook::kNone;
+  life.term_sent = !has_hook;
+  orders_.push_back({has_hook ? Order::What::kEndingHook : Order::What::kTerm, i});
   look_at_readiness(i);
+}
+
+void SandboxLogic::cannot_yet(std::size_t i, std::string reason, std::string message, Instant now) {
+  Life& life = lives_[i];
+  CHECK(life.lives, spec(i).name);
+  life.lives = false;
+  life.kill_at = kNever;
+  statuses_[i].state = ContainerState::kWaiting;
+  statuses_[i].ready = false;
+  if (ending_) {
+    life.over = true;
+    end_next_sidecars(now);
+    return;
+  }
+  ++life.fetches;
+  // From the second time on it says that it takes its time.
+  statuses_[i].reason = reason == "ErrImagePull" && life.fetches > 1 ? "ImagePullBackOff" : std::move(reason);
+  statuses_[i].message = std::move(message);
+  life.start_at = now + back_off(life.fetches, kFetchAgainFirst, kFetchAgainLongest);
 }
 
 void SandboxLogic::not_started(std::size_t i, std::string why, Instant now) {
@@ -157,28 +246,38 @@ void SandboxLogic::not_started(std::size_t i, std::string why, Instant now) {
   statuses_[i].reason = std::move(why);
 }
 
-void SandboxLogic::ended(std::size_t i, ExitStatus exit, Instant now) {
+void SandboxLogic::ended(std::size_t i, ExitStatus exit, Instant now, std::string message, std::string reason) {
   CHECK(lives_[i].lives, spec(i).name);
   // Its end may be heard before its beginning: then it ran for a moment, or could not be made.
   const bool never_began = statuses_[i].state != ContainerState::kRunning;
-  const std::string known_why = never_began ? (exit.ok() ? "" : "CreateContainerError") : statuses_[i].reason;
+  std::string known_why = never_began ? (exit.ok() ? "" : "CreateContainerError") : statuses_[i].reason;
+  // Who asked in the words of Kubernetes is told in them: a probe that failed is told of otherwise.
+  if (sandbox_.front_end_files)
+    known_why.clear();
+  const std::string end_why = !reason.empty() ? reason : !known_why.empty() ? known_why : end_words(exit);
   Life& life = lives_[i];
   life.lives = false;
   life.kill_at = kNever;
   life.probes.clear();
   life.probes.resize(spec(i).probes.size());
-  statuses_[i].ready = false;
+  life.hook = Life::Hook::kNone;
+  statuses_[i].ready = statuses_[i].begun = false;
   statuses_[i].exit = exit;
   if (may_start_again(i, exit)) {
     life.quick_ends = now - life.began >= kSteadyAfter ? 1 : life.quick_ends + 1;
-    life.start_at = now + back_off(life.quick_ends);
+    const Duration wait = back_off(life.quick_ends);
+    life.start_at = now + wait;
     ++statuses_[i].restarts;
     statuses_[i].state = ContainerState::kWaiting;
     statuses_[i].reason = known_why.empty() ? "CrashLoopBackOff" : known_why;
+    statuses_[i].message = format("back-off {}s restarting failed container={}", wait.seconds(), spec(i).name);
+    statuses_[i].last_reason = end_why;
+    statuses_[i].last_message = std::move(message);
   } else {
     life.over = true;
     statuses_[i].state = ContainerState::kEnded;
-    statuses_[i].reason = known_why.empty() ? end_words(exit) : known_why;
+    statuses_[i].reason = end_why;
+    statuses_[i].message = std::move(message);
     if (spec(i).kind == ContainerKind::kInit && !exit.ok())
       failed_ = true;
   }
@@ -187,6 +286,7 @@ void SandboxLogic::ended(std::size_t i, ExitStatus exit, Instant now) {
   });
   if (failed_ || mains_over)
     begin_end(now);
+  end_next_sidecars(now);
   let_next_start(now);
 }
 
@@ -196,23 +296,46 @@ void SandboxLogic::begin_end(Instant now) {
   for (std::size_t i = 0; i < lives_.size(); ++i) {
     lives_[i].start_at = kNever;
     lives_[i].over = true;
-    if (lives_[i].lives)
+    if (lives_[i].lives && spec(i).kind != ContainerKind::kSidecar)
       end_container(i, now);
+    else if (lives_[i].lives)
+      continue;
     else if (statuses_[i].state == ContainerState::kWaiting && statuses_[i].restarts > 0) {
       --statuses_[i].restarts;  // the life that was to come will not
       statuses_[i].state = ContainerState::kEnded;
+      if (!statuses_[i].last_reason.empty()) {
+        statuses_[i].reason = std::exchange(statuses_[i].last_reason, {});
+        statuses_[i].message = std::exchange(statuses_[i].last_message, {});
+      }
     }
   }
+  end_next_sidecars(now);
+}
+
+// Once no other container runs: the one that started last first, each when the one behind it has ended.
+void SandboxLogic::end_next_sidecars(Instant now) {
+  if (!ending_)
+    return;
+  for (std::size_t i = 0; i < lives_.size(); ++i)
+    if (lives_[i].lives && spec(i).kind != ContainerKind::kSidecar)
+      return;
+  for (std::size_t i = lives_.size(); i-- > 0;)
+    if (lives_[i].lives) {
+      end_container(i, now, end_by_ == kNever ? grace_ : std::max(std::min(kSidecarLeast, grace_), end_by_ - now));
+      return;
+    }
 }
 
 void SandboxLogic::told_to_end(Instant now) {
+  if (end_by_ == kNever)
+    end_by_ = now + grace_;
   if (!ending_)
     begin_end(now);
 }
 
 void SandboxLogic::tick(Instant now) {
   for (std::size_t i = 0; i < lives_.size(); ++i) {
-    if (lives_[i].start_at <= now)
+    if (lives_[i].start_at <= now && !lives_[i].lives)
       start(i, now);
     if (lives_[i].kill_at <= now) {
       orders_.push_back({Order::What::kKill, i});
@@ -227,8 +350,9 @@ std::vector<SandboxLogic::Order> SandboxLogic::take_orders() { return std::excha
 Instant SandboxLogic::next_timer() const {
   Instant due = kNever;
   for (std::size_t i = 0; i < lives_.size(); ++i) {
-    due = std::min({due, lives_[i].start_at, lives_[i].kill_at});
-    if (statuses_[i].state != ContainerState::kRunning || lives_[i].kill_at != kNever)
+    due = std::min({due, hold_on(i) ? kNever : lives_[i].start_at, lives_[i].kill_at});
+    if (statuses_[i].state != ContainerState::kRunning || lives_[i].kill_at != kNever ||
+        lives_[i].hook != Life::Hook::kNone)
       continue;
     const bool up = has_started_up(i);
     for (std::size_t p = 0; p < lives_[i].probes.size(); ++p) {

@@ -3,7 +3,9 @@
 //
 // Init containers and sidecars start in the order of the list: the next one when an init container has succeeded, or a
 // sidecar has started and its startup probe has passed. Then all main ones start. The sandbox is over when no main
-// container runs or will run again and everything else has ended.
+// container runs or will run again and everything else has ended: sidecars last, the one that came last first.
+//
+// Before a container is ended its last hook is run, in the time that it has to end; probes begin behind its first hook.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +23,27 @@ class SandboxLogic {
   SandboxLogic(Sandbox sandbox, Duration grace, Instant now);
 
   struct Order {
-    enum class What : unsigned char { kStart, kTerm, kKill, kProbe } what = What::kStart;
+    enum class What : unsigned char { kStart, kTerm, kKill, kProbe, kBegunHook, kEndingHook } what = What::kStart;
     std::size_t container = 0;
-    std::size_t probe = 0;  // kProbe: answered by probed()
+    std::size_t probe = 0;  // kProbe: answered by probed(); hooks: by hooked()
     friend bool operator==(const Order&, const Order&) = default;
   };
 
   // Its program runs: the image is there. Probes count from here.
   void began(std::size_t container, Instant now);
-  void ended(std::size_t container, ExitStatus exit, Instant now);
+  // message: what it left to say. reason: "" = as its exit says.
+  void ended(std::size_t container, ExitStatus exit, Instant now, std::string message = {}, std::string reason = {});
   void not_started(std::size_t container, std::string why, Instant now);
+  // What it needs is not there: it is tried again and counts as no life.
+  void cannot_yet(std::size_t container, std::string reason, std::string message, Instant now);
+  // Until it is lifted no container starts, or the named one does not, and says why.
+  struct Hold {
+    std::string container, reason, message;  // container "" = each
+  };
+  void hold(std::vector<Hold> holds, Instant now);
+  void uses_image(std::size_t container, std::string digest) { statuses_[container].image_digest = std::move(digest); }
+  // The hook that was ordered last has come to its end.
+  void hooked(std::size_t container, bool good, Instant now);
   // Of a life that is over nothing is heard any more.
   void probed(std::size_t container, std::size_t probe, bool passed, Instant now);
   // Somebody has told every process to end: nothing starts any more.
@@ -50,17 +63,20 @@ class SandboxLogic {
   struct ProbeState {
     Instant due = kNever;
     bool in_flight = false, passed = false;
-    std::uint32_t failures = 0;  // in a row
+    std::uint32_t failures = 0, successes = 0;  // in a row
   };
   struct Life {
     std::vector<ProbeState> probes;
     Instant start_at = kNever;  // waits until then
     Instant kill_at = kNever;
     Instant began;
-    std::uint32_t quick_ends = 0;  // in a row: each doubles the wait
-    bool is_wanted = false;        // its turn has come
-    bool lives = false;            // it was ordered to start, and has not ended
-    bool over = false;             // will not start again
+    std::uint32_t quick_ends = 0;                                                   // in a row: each doubles the wait
+    std::uint32_t fetches = 0;                                                      // that failed, in a row
+    enum class Hook : unsigned char { kNone, kBegun, kEnding } hook = Hook::kNone;  // that runs
+    bool term_sent = false;
+    bool is_wanted = false;  // its turn has come
+    bool lives = false;      // it was ordered to start, and has not ended
+    bool over = false;       // will not start again
   };
   const SandboxContainer& spec(std::size_t i) const { return sandbox_.containers[i]; }
   bool is_main(std::size_t i) const { return spec(i).kind == ContainerKind::kMain; }
@@ -71,16 +87,23 @@ class SandboxLogic {
   void begin_probes(std::size_t i, Instant now);
   void run_due_probes(std::size_t i, Instant now);
   void look_at_readiness(std::size_t i);
-  void end_container(std::size_t i, Instant now);
+  void end_container(std::size_t i, Instant now, Duration wait);
+  void end_container(std::size_t i, Instant now) { end_container(i, now, grace_); }
   void begin_end(Instant now);
+  void end_next_sidecars(Instant now);
+  const Hold* hold_on(std::size_t i) const;
+  void start_held(Instant now);
+  void come_to_run(std::size_t i, Instant now);
 
   Sandbox sandbox_;
   Duration grace_;
   std::vector<Life> lives_;
   std::vector<ContainerStatus> statuses_;
   std::vector<Order> orders_;
-  bool ending_ = false;  // nothing starts any more
-  bool failed_ = false;  // an init container failed for good
+  std::vector<Hold> holds_;
+  Instant end_by_ = kNever;  // of a sandbox that was told to end
+  bool ending_ = false;      // nothing starts any more
+  bool failed_ = false;      // an init container failed for good
 };
 
 }  // namespace lockstep

@@ -20,10 +20,13 @@
 
 #include "base/text.h"
 #include "model/work_id.h"
+#include "shim/grpc_probe.h"
 #include "shim/process_tree.h"
 #include "shim/sandbox_keeper.h"
+#include "shim/sandbox_room.h"
 #include "shim/task_inheritance.h"
 #include "wire/container_text.h"
+#include "wire/sandbox_paths.h"
 
 namespace lockstep {
 namespace {
@@ -43,7 +46,8 @@ std::string own_variable(const char* name) {
 bool is_keepers(std::string_view line) {
   for (const std::string_view name :
        {std::string_view(kHomeVariable), std::string_view(kWorkVariable), std::string_view(kContainerVariable),
-        std::string_view(kSandboxGraceVariable), std::string_view(kSandboxProgramVariable)})
+        std::string_view(kSandboxGraceVariable), std::string_view(kSandboxProgramVariable),
+        std::string_view(kNodeNameVariable), std::string_view(kNodeAddressVariable)})
     if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == '=')
       return true;
   return false;
@@ -93,19 +97,6 @@ std::string value_of(const std::vector<std::string>& env, std::string_view name)
   if (began >= 0 && ::write(began, "-", 1) != 1)
     ::_exit(255);
   ::_exit(failed < 256 ? failed : 255);
-}
-
-// A child that ends with this process, and nobody else's signals.
-pid_t fork_child() {
-  const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent)
-      ::_exit(1);
-    ::setsid();
-  }
-  return pid;
 }
 
 void redirect(int target, const std::string& path) {
@@ -202,13 +193,41 @@ void end_what_is_left() {
   end_as(status);
 }
 
-bool http_passes(int fd, const Probe& probe, const std::string& host) {
-  std::string ask =
-      format("{} {} HTTP/1.1\r\nHost: {}:{}\r\nUser-Agent: lockstep-probe\r\nAccept: */*\r\n",
-             probe.post_data.empty() ? "GET" : "POST", probe.path.empty() ? "/" : probe.path, host, probe.port);
-  if (!probe.post_data.empty())
-    ask += format("Content-Length: {}\r\n", probe.post_data.size());
-  ask += "Connection: close\r\n\r\n" + probe.post_data;
+// What a probe and a hook ask of a server.
+struct HttpAsk {
+  std::string host, path, post_data;
+  std::uint16_t port = 0;
+  const std::vector<std::pair<std::string, std::string>>* headers = nullptr;
+};
+
+std::string http_text(const HttpAsk& ask) {
+  std::string host = format("{}:{}", ask.host, ask.port), agent = "lockstep-probe", accept = "*/*", more;
+  if (ask.headers)
+    for (const auto& [name, value] : *ask.headers) {
+      const std::string known = lower(name);
+      if (known == "host")
+        host = value;
+      else if (known == "user-agent")
+        agent = value;
+      else if (known == "accept")
+        accept = value;
+      else
+        more += format("{}: {}\r\n", name, value);
+    }
+  std::string text = format("{} {} HTTP/1.1\r\nHost: {}\r\n", ask.post_data.empty() ? "GET" : "POST",
+                            ask.path.empty() ? "/" : ask.path, host);
+  if (!agent.empty())
+    text += format("User-Agent: {}\r\n", agent);
+  if (!accept.empty())
+    text += format("Accept: {}\r\n", accept);
+  text += more;
+  if (!ask.post_data.empty())
+    text += format("Content-Length: {}\r\n", ask.post_data.size());
+  return text + "Connection: close\r\n\r\n" + ask.post_data;
+}
+
+bool http_passes(int fd, const HttpAsk& asked) {
+  const std::string ask = http_text(asked);
   for (std::size_t at = 0; at < ask.size();) {
     const ssize_t n = ::send(fd, ask.data() + at, ask.size() - at, MSG_NOSIGNAL);
     if (n <= 0)
@@ -228,16 +247,30 @@ bool http_passes(int fd, const Probe& probe, const std::string& host) {
   return code && *code >= 200 && *code < 400;
 }
 
-bool network_probe_passes(const Probe& probe, const std::string& own_address) {
-  const std::string host = own_address.empty() ? "127.0.0.1" : own_address;
+// -1: nobody listens there.
+int connect_to(const std::string& host, std::uint16_t port) {
   sockaddr_in to{};
   to.sin_family = AF_INET;
-  to.sin_port = htons(probe.port);
+  to.sin_port = htons(port);
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0 || ::inet_pton(AF_INET, host.c_str(), &to.sin_addr) != 1 ||
+  if (fd < 0 || ::inet_pton(AF_INET, host == "localhost" ? "127.0.0.1" : host.c_str(), &to.sin_addr) != 1 ||
       ::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
-    return false;
-  return probe.how == Probe::How::kTcp || http_passes(fd, probe, host);
+    return -1;
+  return fd;
+}
+
+std::string host_or_own(const std::string& host, const std::string& own) {
+  return !host.empty() ? host : own.empty() ? "127.0.0.1" : own;
+}
+
+bool network_probe_passes(const Probe& probe, const std::string& own_address) {
+  const std::string host = host_or_own(probe.host, own_address);
+  const int fd = connect_to(host, probe.port);
+  if (fd < 0 || probe.how == Probe::How::kTcp)
+    return fd >= 0;
+  if (probe.how == Probe::How::kGrpc)
+    return grpc_is_serving(fd, format("{}:{}", host, probe.port), probe.service);
+  return !probe.tls && http_passes(fd, {host, probe.path, probe.post_data, probe.port, &probe.headers});
 }
 
 // It ends at the latest then: the signal is not the child's to ignore before it becomes a program.
@@ -249,7 +282,45 @@ void end_after(Duration time) {
   ::setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
+// A program beside the container's own, for that long.
+[[noreturn]] void run_beside(const SandboxContainer& container, std::uint32_t life,
+                             const std::vector<std::string>& argv, Duration time, const SandboxSurroundings& around,
+                             const Beside& beside) {
+  redirect(1, "/dev/null");
+  redirect(2, "/dev/null");
+  if (argv.empty())
+    ::_exit(1);
+  const itimerval none{};
+  ::setitimer(ITIMER_REAL, &none, nullptr);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t program = fork_child();
+  if (program == 0) {
+    if (beside) {
+      reset_signals();
+      beside(argv);
+      ::_exit(1);
+    }
+    become(plan_program(container, life, argv, around));
+  }
+  const int status = program < 0 ? W_EXITCODE(1, 0) : wait_within(program, time);
+  end_what_is_left();
+  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
 }  // namespace
+
+// A child that ends with this process, and nobody else's signals.
+pid_t fork_child() {
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent)
+      ::_exit(1);
+    ::setsid();
+  }
+  return pid;
+}
 
 Result<SandboxSurroundings> take_surroundings(const Sandbox& sandbox) {
   SandboxSurroundings out;
@@ -260,7 +331,7 @@ Result<SandboxSurroundings> take_surroundings(const Sandbox& sandbox) {
   for (char** line = environ; *line; ++line)
     if (!is_keepers(*line))
       out.env.emplace_back(*line);
-  if (sandbox.volumes.empty())
+  if (sandbox.volumes.empty() || has_room(sandbox))
     return out;
   const auto work = parse_work_id(out.work);
   if (!work || !out.home.starts_with('/'))
@@ -327,7 +398,7 @@ StartedContainer start_container(const SandboxContainer& container, std::uint32_
 }
 
 pid_t start_probe(const SandboxContainer& container, std::uint32_t life, const Probe& probe,
-                  const SandboxSurroundings& around) {
+                  const SandboxSurroundings& around, const Beside& beside) {
   const pid_t pid = fork_child();
   if (pid != 0)
     return pid;
@@ -335,19 +406,34 @@ pid_t start_probe(const SandboxContainer& container, std::uint32_t life, const P
   end_after(probe.timeout);
   if (probe.how != Probe::How::kExec)
     ::_exit(network_probe_passes(probe, around.address) ? 0 : 1);
-  redirect(1, "/dev/null");
-  redirect(2, "/dev/null");
-  if (probe.argv.empty())
-    ::_exit(1);
-  const itimerval none{};
-  ::setitimer(ITIMER_REAL, &none, nullptr);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  const pid_t program = fork_child();
-  if (program == 0)
-    become(plan_program(container, life, probe.argv, around));
-  const int status = program < 0 ? W_EXITCODE(1, 0) : wait_within(program, probe.timeout);
-  end_what_is_left();
-  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+  run_beside(container, life, probe.argv, probe.timeout, around, beside);
+}
+
+pid_t start_hook(const SandboxContainer& container, std::uint32_t life, const ContainerHook& hook, Duration time,
+                 const SandboxSurroundings& around, const Beside& beside) {
+  const pid_t pid = fork_child();
+  if (pid != 0)
+    return pid;
+  reset_signals();
+  end_after(time);
+  using How = ContainerHook::How;
+  switch (hook.how) {
+    case How::kNone: ::_exit(0);
+    case How::kSleep: {
+      const itimerval none{};
+      ::setitimer(ITIMER_REAL, &none, nullptr);
+      const Duration rest = std::min(hook.sleep, time);
+      ::sleep(static_cast<unsigned>(rest.seconds()));
+      ::_exit(0);
+    }
+    case How::kHttp: {
+      const std::string host = host_or_own(hook.host, around.address);
+      const int fd = connect_to(host, hook.port);
+      ::_exit(fd >= 0 && !hook.tls && http_passes(fd, {host, hook.path, {}, hook.port, &hook.headers}) ? 0 : 1);
+    }
+    case How::kExec: run_beside(container, life, hook.argv, time, around, beside);
+  }
+  ::_exit(1);
 }
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -35,14 +36,22 @@ struct ProgramPlan {
 ProgramPlan plan_program(const SandboxContainer& container, std::uint32_t life, const std::vector<std::string>& argv,
                          const SandboxSurroundings& around);
 
+// A child that ends with this process, and has nobody else's signals.
+pid_t fork_child();
+
 struct StartedContainer {
   pid_t pid = -1;  // to wait for: it ends as the container does, when nothing of that is left. -1: errno says why
   int began = -1;  // its end can be read when the program runs; a byte: it could not be reached, and the end follows
 };
 StartedContainer start_container(const SandboxContainer& container, std::uint32_t life,
                                  const SandboxSurroundings& around);
-// Ends with 0 if the probe passed.
+// Ends with 0 if the probe passed. beside: what becomes a program beside the container's own, where runc has made it;
+// empty: lockstep-container does.
+using Beside = std::function<void(const std::vector<std::string>& argv)>;
 pid_t start_probe(const SandboxContainer& container, std::uint32_t life, const Probe& probe,
-                  const SandboxSurroundings& around);
+                  const SandboxSurroundings& around, const Beside& beside = {});
+// Ends with 0 if the hook did what it was for.
+pid_t start_hook(const SandboxContainer& container, std::uint32_t life, const ContainerHook& hook, Duration time,
+                 const SandboxSurroundings& around, const Beside& beside = {});
 
 }  // namespace lockstep

@@ -70,6 +70,7 @@ constexpr std::int64_t kContainersAtOnce = 12;
 // A checkpoint becomes an entry of the cluster's log, too: no more than one in this time, the last of them told.
 constexpr std::int64_t kCheckpointEveryUs = 10 * kSecondUs;
 constexpr std::int64_t kStageNoteEveryUs = kSecondUs / 4;
+constexpr std::int64_t kStageStallUs = 600 * kSecondUs;  // longer than a file server that starts again is away
 constexpr std::int64_t kContainersGatherUs = 30'000;  // what changes together is told together
 constexpr int kPumpRounds = 16;
 constexpr std::uint64_t kSignalMost = 64;
@@ -195,7 +196,8 @@ class Shim {
   Result<int> listen_to_staging();
   void watch_checkpoints();
   void hear_told();
-  void note_staging();
+  void note_staging(const std::string& line);
+  void end_stalled_staging();
   void see_checkpoint();
   void tell_checkpoint();
   void stop(std::int64_t kill_wait_us, StopWhy why);
@@ -244,6 +246,8 @@ class Shim {
   std::optional<SandboxTask> sandbox_;          // of a task that is one
   std::int64_t containers_paid_us_ = 0;         // up to when words of them have been used up
   std::int64_t containers_at_us_ = kTimeNever;  // the next word of them
+  std::int64_t stalls_at_us_ = kTimeNever;  // when a staging that says nothing has stood still too long
+  bool stalled_ = false;
   std::optional<ToldLines> told_;               // of a staging, or of who watches for checkpoints
   std::unique_ptr<TaskStart> watch_;            // who does
   std::unique_ptr<TaskStarter> watch_starter_;  // opens what it reads, which may take for ever
@@ -420,7 +424,15 @@ Result<int> Shim::listen_to_staging() {
   if (!work || !is_staging(*work))
     return -1;
   told_.emplace(TRY(ToldLines::make()));
+  stalls_at_us_ = boot_clock_us() + kStageStallUs;
   return told_->their_end();
+}
+
+// Its user can stop a program of his own, and open a pipe that nobody reads: meanwhile the job keeps what it has.
+void Shim::end_stalled_staging() {
+  stalls_at_us_ = kTimeNever;
+  stalled_ = true;
+  stop(0, StopWhy::kNothing);
 }
 
 // Without who watches the job runs as well.
@@ -448,19 +460,19 @@ void Shim::hear_told() {
   if (!told_->read())
     return;
   if (watch_)
-    see_checkpoint();
-  else if (boot_clock_us() - stage_noted_us_ >= kStageNoteEveryUs)
-    note_staging();
+    return see_checkpoint();
+  stalls_at_us_ = boot_clock_us() + kStageStallUs;
+  if (boot_clock_us() - stage_noted_us_ >= kStageNoteEveryUs)
+    note_staging(told_->line());
 }
 
 // For the agent, which reads it there. Its maker is the user's: one line and no more is kept.
-void Shim::note_staging() {
+void Shim::note_staging(const std::string& line) {
   stage_noted_us_ = boot_clock_us();
   const std::string name(kStageFile), part = name + ".part";
   const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0)
     return;
-  const std::string& line = told_->line();
   const bool whole = ::write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   ::close(fd);
   if (whole)
@@ -812,12 +824,14 @@ std::int64_t Shim::act_on_timers(std::int64_t now_us) {
     tell_containers();
   if (now_us >= checkpoint_at_us_)
     tell_checkpoint();
+  if (now_us >= stalls_at_us_)
+    end_stalled_staging();
   if (now_us >= world_due_us_ && world_waits_ && !paused_)
     refuse_tasks(format("lockstep-pmi, by which the tasks find each other, was not ready within {} s",
                         kWorldPatienceUs / kSecondUs));
   const std::int64_t world_due_us = world_waits_ && !paused_ ? world_due_us_ : kTimeNever;
   return std::min({kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_, started_at_us_,
-                   world_due_us, containers_at_us_, checkpoint_at_us_});
+                   world_due_us, containers_at_us_, checkpoint_at_us_, stalls_at_us_});
 }
 
 // There is always a place for one more, since it may be the agent: those go first who have not said what they are.
@@ -1056,14 +1070,16 @@ void Shim::check_over() {
   }
   if (sandbox_)
     (void)sandbox_->read();
-  if (told_ && !watch_ && (told_->read() || !told_->line().empty()))
-    note_staging();
+  if (stalled_)
+    note_staging(encode_stage_word({.failure = format("nothing was copied for {} s", kStageStallUs / kSecondUs)}));
+  else if (told_ && !watch_ && (told_->read() || !told_->line().empty()))
+    note_staging(told_->line());
   over_ = true;
   close_place();
   ended_us_ = boot_clock_us();
   CHECK(ended_us_ >= began_us_);
   kill_at_us_ = fence_at_us_ = started_at_us_ = kTimeNever;
-  containers_at_us_ = checkpoint_at_us_ = kTimeNever;
+  containers_at_us_ = checkpoint_at_us_ = stalls_at_us_ = kTimeNever;
   const std::string containers = sandbox_ ? encode_containers_record(sandbox_->told()) : std::string();
   result_written_ = append_record(record_fd_, containers + encode_ended_record(ended_us_) + encode_use_record(use()) +
                                                   encode_result_record(results));

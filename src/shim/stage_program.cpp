@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,16 +31,26 @@ std::int64_t now_ms() {
 
 class Staging {
  public:
-  explicit Staging(bool out) : name_(out ? "stage-out" : "stage-in"), begun_ms_(now_ms()) {}
+  explicit Staging(bool out)
+      : out_(out),
+        name_(out ? "stage-out" : "stage-in"),
+        copy_(out ? CopyFault::kPassedBy : CopyFault::kEnds, [this](const CopyCount&) { progress(); }),
+        begun_ms_(now_ms()) {}
 
+  // A job begins with everything or not at all. Behind its end everything is copied that can be: the rest goes.
   int run(const std::vector<CopyTask>& tasks) {
     for (const CopyTask& task : tasks)
-      if (const auto counted = patiently([&] { return measure(task); }); !counted)
+      if (const auto counted = patiently([&](bool) { return measure(task); }); !counted && !out_)
         return fail(counted.error().message);
     say(format("{} to copy", amount(total_)));
     for (const CopyTask& task : tasks)
-      if (const auto copied = patiently([&] { return copy_.copy(task); }); !copied)
+      if (const auto copied = patiently([&](bool last_try) { return copy_.copy(task, last_try); }); !copied)
         return fail(copied.error().message);
+    if (const std::int64_t left = copy_.left_behind(); left > 0) {
+      tell();
+      say(format("{} copied, {} left behind", amount(copy_.done()), left));
+      return fail(left == 1 ? copy_.first_left() : format("{} (and {} more)", copy_.first_left(), left - 1));
+    }
     if (copy_.passed_over() > 0)
       say(format("{} devices, pipes or sockets were passed over", copy_.passed_over()));
     tell();
@@ -65,13 +76,13 @@ class Staging {
   template <class Do>
   Result<void> patiently(const Do& act) {
     for (const unsigned pause_s : kPausesBeforeAgain_s) {
-      auto result = act();
+      auto result = act(false);
       if (result || result.error().code != Errc::kUnavailable)
         return result;
       say(format("{}; tried again in {} s", without_control_characters(result.error().message, kWhyMost), pause_s));
       ::sleep(pause_s);
     }
-    return act();
+    return act(true);
   }
 
   static std::string amount(const CopyCount& count) {
@@ -100,9 +111,10 @@ class Staging {
                total_.files));
   }
 
+  bool out_;
   const char* name_;
   CopyCount total_;
-  TreeCopy copy_{[this](const CopyCount&) { progress(); }};
+  TreeCopy copy_;
   std::int64_t begun_ms_, told_ms_ = 0, said_ms_ = begun_ms_;
 };
 
@@ -157,6 +169,7 @@ std::string bytes_text(std::int64_t bytes) {
 
 int run_staging(int count, char** words) {
   ::signal(SIGPIPE, SIG_IGN);
+  ::prctl(PR_SET_DUMPABLE, 0);  // another job of the user's could make it run for him, in the place of this one
   raise_descriptor_limit();
   const bool out = count > 0 && std::string_view(words[0]) == "out";
   Staging staging(out);

@@ -106,21 +106,6 @@ std::uint64_t mount_of(int fd) {
   return std::uint64_t{facts.stx_dev_major} << 32 | facts.stx_dev_minor;
 }
 
-// A name for a file that is not whole yet. It tells which version of which file it is the beginning of.
-std::string part_name(std::string_view name, const struct stat& facts) {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  const auto add = [&hash](const void* bytes, std::size_t size) {
-    for (std::size_t i = 0; i < size; ++i) hash = (hash ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001b3;
-  };
-  add(name.data(), name.size());
-  for (const std::int64_t number : {std::int64_t{facts.st_size}, std::int64_t{facts.st_mtim.tv_sec},
-                                    std::int64_t{facts.st_mtim.tv_nsec}, static_cast<std::int64_t>(facts.st_ino)})
-    add(&number, sizeof number);
-  std::string out = ".lockstep-part-";
-  for (int shift = 60; shift >= 0; shift -= 4) out.push_back("0123456789abcdef"[hash >> shift & 15]);
-  return out;
-}
-
 // Bits that would give others something are kept only where the copy belongs to the same user.
 mode_t mode_to_keep(const struct stat& from) {
   const bool same_owner = from.st_uid == ::geteuid();
@@ -136,9 +121,23 @@ Result<OwnFd> open_directory(const std::string& path) {
 
 }  // namespace
 
+std::string part_name(std::string_view name, const struct stat& facts) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto add = [&hash](const void* bytes, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i) hash = (hash ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001b3;
+  };
+  add(name.data(), name.size());
+  for (const std::int64_t number : {std::int64_t{facts.st_size}, std::int64_t{facts.st_mtim.tv_sec},
+                                    std::int64_t{facts.st_mtim.tv_nsec}, static_cast<std::int64_t>(facts.st_ino)})
+    add(&number, sizeof number);
+  std::string out = ".lockstep-part-";
+  for (int shift = 60; shift >= 0; shift -= 4) out.push_back("0123456789abcdef"[hash >> shift & 15]);
+  return out;
+}
+
 struct TreeCopy::Walk {
   TreeCopy& copy;
-  bool measures = false;
+  bool measures = false, last_try = false;
   std::uint64_t mount = 0;
   CopyCount found;
   std::string piece = {};
@@ -246,8 +245,8 @@ struct TreeCopy::Walk {
         path = joined_path(path, name);
         if (::mkdir(path.c_str(), 0777) == 0)
           made.push_back(path);
-        else if (errno != EEXIST && ::access(path.c_str(), X_OK) != 0)
-          return failed_at(path);
+        else if (const int why = errno; why != EEXIST && ::access(path.c_str(), X_OK) != 0)
+          return errno = why, failed_at(path);
       }
       at = TRY(open_directory(path));
     } else {
@@ -317,9 +316,13 @@ struct TreeCopy::Walk {
         continue;
       struct stat facts {};
       const std::string whole = joined_path(path, name);
+      Result<void> done;
       if (::fstatat(fd, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0)
-        return failed_at(whole);
-      TRY(entry(fd, name, whole, to, name, to < 0 ? std::string() : joined_path(to_path, name), facts, depth));
+        done = failed_at(whole);
+      else
+        done = entry(fd, name, whole, to, name, to < 0 ? std::string() : joined_path(to_path, name), facts, depth);
+      if (!done && !(measures ? copy.fault_ == CopyFault::kPassedBy : copy.passes_by(done.error(), last_try)))
+        return done;
     }
   }
 
@@ -362,10 +365,11 @@ struct TreeCopy::Walk {
       return errno == ENOTDIR || errno == ELOOP ? lasting(to_path, "it is there, and no directory")
                                                 : failed_at(to_path);
     struct stat there {};
-    if (::fstat(into.get(), &there) == 0 && (there.st_mode & 0700) != 0700)
+    const bool is_own = ::fstat(into.get(), &there) == 0 && there.st_uid == ::geteuid();
+    if (is_own && (there.st_mode & 0700) != 0700)
       ::fchmod(into.get(), (there.st_mode & 07777) | 0700);  // of an earlier try; it gets its own mode below
     TRY(directory(std::move(dir), path, into.get(), to_path, depth + 1));
-    return take_facts(into.get(), facts, to_path);
+    return is_own ? take_facts(into.get(), facts, to_path) : Result<void>();  // another's keeps what it is
   }
 
   static Result<void> take_facts(int fd, const struct stat& facts, const std::string& path) {
@@ -438,7 +442,8 @@ struct TreeCopy::Walk {
     struct stat begun {};
     if (!target.valid() || ::fstat(target.get(), &begun) != 0)
       return failed_at(to_path);
-    if (!S_ISREG(begun.st_mode) || begun.st_nlink != 1)
+    // Others may write to the directory, too: what one of them made there he can read.
+    if (!S_ISREG(begun.st_mode) || begun.st_nlink != 1 || begun.st_uid != ::geteuid())
       return lasting(to_path, format("{} is in the way", part));
     // What was begun goes on, a piece before its end: that one may not have been whole.
     off_t at = std::min(begun.st_size, facts.st_size) / static_cast<off_t>(kPieceBytes);
@@ -510,18 +515,29 @@ struct TreeCopy::Walk {
   }
 };
 
+bool TreeCopy::passes_by(const Error& error, bool last_try) {
+  if (fault_ == CopyFault::kEnds || (error.code == Errc::kUnavailable && !last_try))
+    return false;
+  if (left_behind_++ == 0)
+    first_left_ = error.message;
+  return true;
+}
+
 Result<CopyCount> TreeCopy::measure(const CopyTask& task) {
-  Walk walk{*this, true, 0, {}};
+  Walk walk{*this, true, false, 0, {}};
   TRY(walk.run(task));
   return walk.found;
 }
 
-Result<void> TreeCopy::copy(const CopyTask& task) {
+Result<void> TreeCopy::copy(const CopyTask& task, bool last_try) {
   const CopyCount before = done_;
-  Walk walk{*this, false, 0, {}};
+  const std::int64_t left_before = left_behind_;
+  Walk walk{*this, false, last_try, 0, {}};
   auto copied = walk.run(task);
-  if (!copied)
-    done_ = before;  // another try counts what is there again
+  if (copied || passes_by(copied.error(), last_try))
+    return {};
+  done_ = before;  // another try counts what is there again
+  left_behind_ = left_before;
   return copied;
 }
 

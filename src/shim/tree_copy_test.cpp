@@ -35,10 +35,10 @@ class TreeCopyTest : public testing::Test {
   }
   // Into the scratch, as a stage-in does.
   Result<void> in(const std::string& from, const std::string& to) {
-    return copy_.copy({.from = top_ + from, .to = to, .from_below = {}, .to_below = top_ + "/scratch"});
+    return copy_.copy({.from = top_ + from, .to = to, .from_below = {}, .to_below = top_ + "/scratch"}, false);
   }
   Result<void> out(const std::string& from, const std::string& to) {
-    return copy_.copy({.from = from, .to = top_ + to, .from_below = top_ + "/scratch", .to_below = {}});
+    return copy_.copy({.from = from, .to = top_ + to, .from_below = top_ + "/scratch", .to_below = {}}, false);
   }
   struct stat facts(const std::string& name) const {
     struct stat got {};
@@ -47,7 +47,7 @@ class TreeCopyTest : public testing::Test {
   }
 
   std::string top_;
-  TreeCopy copy_{[](const CopyCount&) {}};
+  TreeCopy copy_{CopyFault::kEnds, [](const CopyCount&) {}};
 };
 
 TEST_F(TreeCopyTest, FilesKeepModesTimesAndLinks) {
@@ -140,6 +140,37 @@ TEST_F(TreeCopyTest, ErrorsSayWhetherAnotherTryMayHelp) {
   EXPECT_NE(device.error().message.find("neither a file nor a directory"), std::string::npos) << device.error().message;
   write("/scratch/file", "");
   EXPECT_FALSE(in("/from", "file").ok());
+}
+
+TEST_F(TreeCopyTest, WhatCannotBeCopiedIsPassedByWhereTheRestWouldGo) {
+  ::mkdir((top_ + "/scratch/o").c_str(), 0755);
+  for (const char* name : {"/scratch/o/a", "/scratch/o/b", "/scratch/o/c"}) write(name, "x");
+  ::mkdir((top_ + "/to").c_str(), 0755);
+  ::mkdir((top_ + "/to/b").c_str(), 0755);
+  TreeCopy copy(CopyFault::kPassedBy, [](const CopyCount&) {});
+  const auto out = [&](const std::string& from, const std::string& to) {
+    return copy.copy({.from = from, .to = top_ + to, .from_below = top_ + "/scratch", .to_below = {}}, false);
+  };
+  EXPECT_TRUE(out("none", "/none").ok());
+  EXPECT_TRUE(out("o", "/to").ok());
+  EXPECT_EQ(in_file(top_ + "/to/a") + in_file(top_ + "/to/c"), "xx");
+  EXPECT_EQ(copy.left_behind(), 2);
+  EXPECT_EQ(copy.first_left(), top_ + "/scratch/none: there is no such file or directory");
+}
+
+TEST_F(TreeCopyTest, AFileThatAnotherHasBegunIsNotGoneOnWith) {
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "only root gives files away";
+  write("/from/key", "secret");
+  struct stat facts {};
+  ASSERT_EQ(::stat((top_ + "/from/key").c_str(), &facts), 0);
+  const std::string part = part_name("key", facts);
+  write("/scratch/" + part, "", 0666);
+  ::chown((top_ + "/scratch/" + part).c_str(), 2001, 2001);
+  const auto copied = in("/from/key", "key");
+  ASSERT_FALSE(copied.ok());
+  EXPECT_NE(copied.error().message.find(part + " is in the way"), std::string::npos) << copied.error().message;
+  EXPECT_EQ(in_file(top_ + "/scratch/" + part), "");
 }
 
 TEST_F(TreeCopyTest, AnotherFileSystemWithinIsNamed) {

@@ -34,6 +34,7 @@ constexpr void describe(V& v, const StepOpen*) {
   v.always("ticket", &StepOpen::ticket);
   v("ranks", &StepOpen::ranks, Numbers{});
   v("below", &StepOpen::below);
+  v("ask", &StepOpen::ask, Text{4 << 20, Characters::kAny});
 }
 
 template <class V>

@@ -16,7 +16,9 @@ namespace lockstep {
 
 // What the holder of a ticket may do: the sum of these.
 // kStepImages opens no shim: its holder is handed parts of images that the owner has on that node (docs/containers.md).
-enum StepVerb : std::uint8_t { kStepOutput = 1, kStepInput = 2, kStepSignal = 4, kStepImages = 8 };
+// kStepContainer opens no shim either: what it is for stands beside it (StepOpen::ask). The controller gives it to
+// nobody and shows it to the node itself.
+enum StepVerb : std::uint8_t { kStepOutput = 1, kStepInput = 2, kStepSignal = 4, kStepImages = 8, kStepContainer = 16 };
 inline constexpr std::uint8_t kStepEverything = kStepOutput | kStepInput | kStepSignal;
 // "output,signal"; an error names the word that is none.
 Result<std::uint8_t> parse_step_verbs(std::string_view text);
@@ -53,6 +55,7 @@ struct StepOpen {
   StepTicket ticket;
   std::vector<std::uint32_t> ranks;  // here; needed only when there is something below
   std::vector<StepMember> below;
+  std::string ask = {};  // kStepContainer: what of which container (wire/container_ask_text.h)
 };
 std::string encode(const StepOpen& open);
 Result<StepOpen> decode_step_open(std::string_view text);

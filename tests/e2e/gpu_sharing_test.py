@@ -119,8 +119,8 @@ class MigSlices(Sharing):
         eventually(lambda: self.instances() == [], what="the slices are gone")
 
     def test_steps_divide_the_slices_of_their_job(self):
-        script = ("srun -Q -n1 -c1 --exact --gres=gpu:1g.10gb:1 sh -c 'echo $CUDA_VISIBLE_DEVICES; until [ $(ls held* | wc -l) = 2 ]; do touch held$SLURM_STEP_ID; sleep 0.05; done' > one &\n"
-                  "srun -Q -n1 -c1 --exact --gres=gpu:1g.10gb:1 sh -c 'echo $CUDA_VISIBLE_DEVICES; until [ $(ls held* | wc -l) = 2 ]; do touch held$SLURM_STEP_ID; sleep 0.05; done' > two &\n"
+        script = ("srun -Q -n1 -c1 --exact --gres=gpu:1g.10gb:1 sh -c 'echo $CUDA_VISIBLE_DEVICES; touch held$SLURM_STEP_ID; until [ $(ls held* | wc -l) = 2 ]; do sleep 0.05; done' > one &\n"
+                  "srun -Q -n1 -c1 --exact --gres=gpu:1g.10gb:1 sh -c 'echo $CUDA_VISIBLE_DEVICES; touch held$SLURM_STEP_ID; until [ $(ls held* | wc -l) = 2 ]; do sleep 0.05; done' > two &\n"
                   "wait; srun -Q -n1 sh -c 'echo $CUDA_VISIBLE_DEVICES'; srun -Q -n1 --gres=none sh -c 'echo none:$CUDA_VISIBLE_DEVICES'\n"
                   "srun -Q -n1 --gres=gpu:1g.10gb:3 true; echo $?")
         folder = os.path.join(self.c.work, "slices")

@@ -183,6 +183,15 @@ class Staging(unittest.TestCase):
         self.assertFalse(os.path.exists(os.path.join(self.c.work, "got")))
         self.idle()
 
+    def test_one_path_that_fails_keeps_no_other_back(self):
+        job = self.batch("cd $LOCKSTEP_SCRATCH; mkdir o; date > o/a; date > o/locked; chmod 0 o/locked; date > o/z; date > last", "-w", "n1",
+                         "--stage-out=none:x", "--stage-out=o:kept_o", "--stage-out=last:kept_last", f"--chdir={self.place('rest')}", name="rest.out")
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        self.assertEqual(sorted(os.listdir(os.path.join(self.c.work, "rest", "kept_o"))), ["a", "z"])
+        self.assertTrue(os.path.exists(os.path.join(self.c.work, "rest", "kept_last")))
+        self.assertIn("2 left behind", self.said("rest.out"))
+        self.assertIn("none: there is no such file or directory (and 1 more)", self.reason(job))
+
     def test_a_cancelled_job_stops_copying(self):
         job = self.batch("true", "--stage-in=never2", "-w", "n1", name="cancel.out")
         eventually(lambda: os.path.exists(os.path.join(self.c.work, "logs", "cancel.out")) and "tried again" in self.said("cancel.out"),

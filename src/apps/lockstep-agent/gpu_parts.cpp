@@ -390,7 +390,9 @@ void GpuParts::complete(ShimStart& start, const Shared& shared) const {
   std::vector<std::vector<std::string>*> all = {&launch.process.env};
   for (auto& env : launch.env_by_rank) all.push_back(&env);
   for (auto* env : all) put_slices(*env, shared);
-  if (!shared.slices.empty() && !has_variable(launch.process.env, kVisible[0])) {  // of a task that nobody binds
+  // A task of the cluster's has all: nobody else has told it. A step without a word of GPUs is to have none.
+  const bool is_task = std::holds_alternative<TaskPart>(start.key.part);
+  if (is_task && !shared.slices.empty() && !has_variable(launch.process.env, kVisible[0])) {
     std::vector<std::string> uuids;
     for (const MigSlice& slice : shared.slices) uuids.push_back(slice.uuid);
     launch.process.env.push_back(std::string(kVisible[0]) + join(uuids, ","));

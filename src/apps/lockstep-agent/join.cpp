@@ -105,8 +105,8 @@ Result<void> look_at_controller(HttpsServer server) {
   return check_fits(*answer, RealClock().wall().us, where(server));
 }
 
-Result<void> join(const HttpsServer& server, const std::string& token, const std::string& node,
-                  const std::string& pki) {
+Result<void> join_by_token(const HttpsServer& server, const std::string& token, const std::string& node,
+                           const std::string& pki) {
   const KeyAndRequest fresh = TRY(make_key_and_request("node:" + node));
   const auto reply = TRY(https_call(server, "/v1/join", encode(JoinRequest{token, node, fresh.request_pem})));
   if (reply.status >= 300)
@@ -128,7 +128,7 @@ Result<void> look_and_join(const std::string& controller, const std::string& tok
   TRY(look_at_controller(server));
   bool made = false;
   TRY(Folder::make(pki, 0700, &made));
-  const auto joined = join(server, token, node, pki);
+  const auto joined = join_by_token(server, token, node, pki);
   if (!joined && made)
     ::rmdir(pki.c_str());
   return joined;

@@ -140,6 +140,7 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       image_relay_(peers_, splices_),
       image_servers_(loop, splices_, facts_.meta.name, settings_.state_dir + "/containers",
                      settings_.shim.substr(0, settings_.shim.rfind('/') + 1) + "lockstep-container"),
+      container_servers_(loop, splices_, settings_.state_dir + "/containers", settings_.shim),
       broker_(loop, splices_),
       backoff_(kBackoffMin),
       silence_max_(kSilenceMin),
@@ -209,6 +210,7 @@ void NodeAgent::follow_staging() {
 void NodeAgent::look_at_containers() {
   containers_.look([this](std::uint32_t uid) { return logic_.jobs_of(uid); }, clock_.boot());
   image_servers_.reap(clock_.boot());
+  container_servers_.reap();
   places_.look(logic_.attempts());
   loop_.after(kContainersEvery, [this] { look_at_containers(); });
 }
@@ -372,6 +374,8 @@ void NodeAgent::open_step(StepOpen what, std::unique_ptr<Stream> stream) {
                       good.error().message));
   if (what.ticket.verbs == kStepImages)
     return image_servers_.serve(what.ticket, std::move(stream), clock_.boot());
+  if (what.ticket.verbs == kStepContainer)
+    return container_servers_.serve(what, std::move(stream));
   auto client = guarded(std::move(stream), what.ticket.verbs);
   if (!what.below.empty())
     return switch_.spread(std::move(what), std::move(client));

@@ -13,6 +13,7 @@
 #include "agent/step_switch.h"
 #include "agent/ticket_gate.h"
 #include "base/log_line.h"
+#include "container_servers.h"
 #include "container_sweep.h"
 #include "first_look.h"
 #include "gpu_parts.h"
@@ -104,6 +105,7 @@ class NodeAgent {
   StepSwitch switch_;
   ImageRelay image_relay_;
   ImageServers image_servers_;
+  ContainerServers container_servers_;
   Broker broker_;
   std::unique_ptr<AgentLink> link_;
   bool welcome_ = false, refused_ = false;

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "container/image_exchange.h"
+#include "container/sandbox_program.h"
 #include "container/step_container.h"
 
 namespace {
@@ -36,6 +37,10 @@ int main(int argc, char** argv) {
     return sweep_containers(argv[2], {argv + 3, argv + argc});
   if (argc == 4 && std::strcmp(argv[1], "serve") == 0)
     return serve_images(argv[2], argv[3], 0);
+  if (argc == 7 && std::strcmp(argv[1], "bundle") == 0)
+    return run_bundle({argv[2], argv[3], argv[4], argv[5], argv[6]});
+  if (argc == 5 && std::strcmp(argv[1], "files") == 0)
+    return run_front_end_files(argv[2], argv[3], argv[4]);
   ::prctl(PR_SET_DUMPABLE, 1);
   const bool enters = argc > 1 && std::strcmp(argv[1], "enter") == 0;
   const bool finishes = argc > 1 && std::strcmp(argv[1], "finish") == 0;

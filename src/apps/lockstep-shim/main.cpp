@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "shim/checkpoint_watch.h"
+#include "shim/container_reach.h"
 #include "shim/job_place.h"
 #include "shim/nursery.h"
 #include "shim/protocol.h"
@@ -26,6 +27,8 @@ int main(int argc, char** argv) {
     return lockstep::run_checkpoint_watch(argc - 2, argv + 2);
   if (argc == 2 && std::strcmp(argv[1], lockstep::kSandboxOption) == 0)
     return lockstep::run_sandbox_keeper();
+  if (argc == 3 && std::strcmp(argv[1], lockstep::kReachOption) == 0)
+    return lockstep::run_reach(argv[2]);
   if (argc == 4 && std::strcmp(argv[1], lockstep::kRemovePlaceOption) == 0)
     return lockstep::run_remove_place(argv[2], argv[3]);
   const bool is_named = argc == 2 && lockstep::parse_work_id(argv[1]).has_value();  // for `ps` only

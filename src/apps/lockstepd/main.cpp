@@ -224,6 +224,7 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
   kube::KubePowers powers;
   powers.random_hex = random_hex;
   powers.sha256_hex = [](std::string_view bytes) { return sha256_hex(bytes); };
+  powers.sha1 = [](std::string_view bytes) { return sha1(bytes); };
   powers.ca_pem = ca.certificate_pem();
   powers.address = [port, address = options.address] {
     return format("https://{}:{}", address == "0.0.0.0" ? "127.0.0.1" : address, *port);

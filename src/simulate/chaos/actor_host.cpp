@@ -120,7 +120,7 @@ void ActorHost::step(One& one) {
         return;
       if (all_.empty())
         return;
-      handlers_.submit({{UserId{}, true}, std::move(ask.body), {}, std::move(ask.read)},
+      handlers_.submit({{UserId{}, true}, std::move(ask.body), {}, std::move(ask.read), std::move(ask.also)},
                        [this, life, id = ask.id](const Result<Answer>& answer) {
                          if (One* asker = alive(life)) {
                            asker->inbox.push_back(Answered{id, answer});

@@ -27,6 +27,11 @@ std::shared_ptr<const Reconciler> endpoint_controller();
 std::shared_ptr<const Reconciler> disruption_controller();
 std::shared_ptr<const Reconciler> pod_controller();
 
+std::shared_ptr<const Reconciler> replica_set_controller();
+std::shared_ptr<const Reconciler> replication_controller();
+std::shared_ptr<const Reconciler> deployment_controller();
+std::shared_ptr<const Reconciler> job_controller();
+
 std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem);
 
 }  // namespace lockstep::kube

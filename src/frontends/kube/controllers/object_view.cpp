@@ -1,3 +1,4 @@
+#include "frontends/kube/controllers/pod_reading.h"
 #include "frontends/kube/controllers/reconciler.h"
 
 namespace lockstep::kube {
@@ -5,6 +6,15 @@ namespace lockstep::kube {
 namespace {
 
 const std::set<ObjectKey> kNone;
+constexpr std::string_view kPodsType = "pods";
+
+bool is_adopted(std::string_view type) {
+  return type == kPodsType || type == "replicasets.apps" || type == "controllerrevisions.apps" || type == "jobs.batch";
+}
+
+bool has_controller(const Object& object) {
+  return object.meta.extra && std::ranges::any_of(object.meta.extra->owners, &OwnerRef::controller);
+}
 
 }  // namespace
 
@@ -15,6 +25,8 @@ void ObjectView::apply(const Change& change) {
   if (record) {
     if (const auto known = tables_.objects.find(key_of(**record)); known != tables_.objects.end())
       index(*known->second, false);
+    if ((*record)->type == kPodsType)
+      pods_.erase(key_of(**record));
     if (!change.removed)
       index(**record, true);
   }
@@ -33,6 +45,8 @@ void ObjectView::index(const Object& object, bool there) {
     }
   };
   put(inside_, object.meta.ns.get());
+  if (is_adopted(object.type) && !has_controller(object))
+    put(uncontrolled_, object.meta.ns.get());
   if (object.meta.extra)
     for (const OwnerRef& owner : object.meta.extra->owners) put(dependents_, owner.uid);
 }
@@ -50,6 +64,21 @@ const std::set<ObjectKey>& ObjectView::inside(const std::string& ns) const {
 const std::set<ObjectKey>& ObjectView::dependents(Uid owner) const {
   const auto at = dependents_.find(owner);
   return at == dependents_.end() ? kNone : at->second;
+}
+
+const std::set<ObjectKey>& ObjectView::uncontrolled(const std::string& ns) const {
+  const auto at = uncontrolled_.find(ns);
+  return at == uncontrolled_.end() ? kNone : at->second;
+}
+
+std::shared_ptr<const PodReading> ObjectView::pod(std::string_view ns, std::string_view name) const {
+  const Ref<Object> object = find(kPodsType, ns, name);
+  if (!object)
+    return nullptr;
+  std::shared_ptr<const PodReading>& known = pods_[key_of(*object)];
+  if (!known)
+    known = std::make_shared<const PodReading>(read_pod(object, tables_));
+  return known;
 }
 
 }  // namespace lockstep::kube

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/controllers/pod_events.h"
 #include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_view.h"
@@ -43,9 +44,10 @@ class PodController final : public Reconciler {
     if (at == view.objects().end())
       return;
     const Object& pod = *at->second;
+    const PodRecords records = records_of_pod(view.tables(), pod);
+    wish_pod_events(out, view, pod, records, now);
     if (waits_for_work(pod))
       return submit(view, pod, now, out);
-    const PodRecords records = records_of_pod(view.tables(), pod);
     if (!records.job)
       return;
     if (is_final(records.job->state))
@@ -93,7 +95,7 @@ class PodController final : public Reconciler {
       return;
     const Instant due = pod.meta.extra->deleting + seconds(*grace);
     if (now < due) {
-      out.again = due;
+      out.look_again(due);
       return;
     }
     out.add(CancelJob{.target = {job.id, {}}, .signal = kKill}, {.records = {{job.id, job.meta.seq}}});

@@ -2,7 +2,9 @@
 // to change. It keeps nothing: everything it knows is in the view, so it may stand still, run twice or begin anew.
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,6 +16,8 @@
 
 namespace lockstep::kube {
 
+struct PodReading;
+
 // Every object as one reader knows it, by who owns it and where it is.
 class ObjectView {
  public:
@@ -23,6 +27,10 @@ class ObjectView {
   const std::map<ObjectKey, Ref<Object>>& objects() const { return tables_.objects; }
   const std::set<ObjectKey>& inside(const std::string& ns) const;
   const std::set<ObjectKey>& dependents(Uid owner) const;
+  // Of the kinds that controllers adopt: those of the namespace that nobody controls.
+  const std::set<ObjectKey>& uncontrolled(const std::string& ns) const;
+  // What the pod's object and records say, read once for each of its versions. Null: there is no such pod.
+  std::shared_ptr<const PodReading> pod(std::string_view ns, std::string_view name) const;
   const Tables& tables() const { return tables_; }
   Duration wall_offset() const { return tables_.cluster ? tables_.cluster->wall_offset : Duration{}; }
 
@@ -32,6 +40,8 @@ class ObjectView {
   Tables tables_;
   std::map<std::string, std::set<ObjectKey>> inside_;
   std::map<Uid, std::set<ObjectKey>> dependents_;
+  std::map<std::string, std::set<ObjectKey>> uncontrolled_;
+  mutable std::map<ObjectKey, std::shared_ptr<const PodReading>> pods_;  // of versions that are in tables_
 };
 
 ObjectKey key_of(const Object& object);
@@ -41,11 +51,16 @@ struct Wishes {
   struct Wish {
     CommandBody body;
     Reading read;
+    std::vector<CommandBody> also = {};  // done with it, or nothing is
   };
   std::vector<Wish> wishes;
   Instant again = kNever;  // look again then, also if nothing changes
+  std::string refused;     // told before the look: why the core refused its last wishes, other than for being stale
 
-  void add(CommandBody body, Reading read = {}) { wishes.push_back({std::move(body), std::move(read)}); }
+  void add(CommandBody body, Reading read = {}, std::vector<CommandBody> also = {}) {
+    wishes.push_back({std::move(body), std::move(read), std::move(also)});
+  }
+  void look_again(Instant when) { again = std::min(again, when); }
 };
 
 class Reconciler {

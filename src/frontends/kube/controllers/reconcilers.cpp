@@ -54,6 +54,8 @@ Actor::Turn Reconcilers::step(Instant now, ActorBudget budget) {
   for (; !due_.empty() && looks > 0 && turn.asks.size() < budget.commands; --looks) {
     const Work work = due_.extract(due_.begin()).value();
     Wishes wishes;
+    if (const auto held = held_.find(work); held != held_.end())
+      wishes.refused = std::exchange(held->second.why, {});
     all_[work.first]->reconcile(view_, work.second, now, wishes);
     if (wishes.again != kNever)
       later_.insert({wishes.again, work});
@@ -66,7 +68,7 @@ Actor::Turn Reconcilers::step(Instant now, ActorBudget budget) {
     for (auto& wish : wishes.wishes) {
       asked_[++last_ask_] = work;
       ++waits.open;
-      turn.asks.push_back({last_ask_, std::move(wish.body), std::move(wish.read)});
+      turn.asks.push_back({last_ask_, std::move(wish.body), std::move(wish.read), std::move(wish.also)});
     }
   }
   return turn;
@@ -80,6 +82,8 @@ void Reconcilers::answered(std::uint64_t id, const Result<Answer>& answer, Insta
   asked_.erase(asked);
   Held& held = held_[work];
   held.refused |= !answer.ok();
+  if (!answer.ok() && answer.error().code != Errc::kConflict && answer.error().code != Errc::kNotFound)
+    held.why = answer.error().message;
   if (--held.open > 0)
     return;
   if (!held.refused) {

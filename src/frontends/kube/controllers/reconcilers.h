@@ -28,6 +28,7 @@ class Reconcilers : public Actor {
   struct Held {
     std::size_t open = 0;  // asks that are not answered
     bool refused = false;  // one of them was
+    std::string why;       // the last that was not refused for being stale
     Duration pause;        // before the next look after a refusal
   };
   void wake(const Change& change);

@@ -12,6 +12,8 @@ const KindRules& rules_of(std::string_view type) {
     return namespace_rules();
   if (type == "secrets" || type == "configmaps")
     return data_rules();
+  if (type == "pods")
+    return pod_rules();
   if (type == "persistentvolumeclaims" || type == "persistentvolumes")
     return volume_rules();
   if (type == "customresourcedefinitions.apiextensions.k8s.io")

@@ -25,7 +25,7 @@ double number_of(const json::value& value);  // 0 for what is none
 // As Go's encoding/json and its %v for a number write it: no exponent below 1e21, the shortest digits that read back.
 std::string number_text(const json::value& value);
 
-std::string_view text_of(const json::value& value);                         // "" for what is no text
+std::string_view text_of(const json::value& value);  // "" for what is no text
 // Members of a value or of an object, which is not copied for it.
 const json::value* member(const json::value& value, std::string_view key);  // null: no object, or no such key
 const json::value* member(const json::object& object, std::string_view key);

@@ -31,11 +31,33 @@ json::object user_info(const KubeUser& user) {
   return out;
 }
 
+std::string connection_kind(std::string_view subresource) {
+  return subresource == "exec"          ? "PodExecOptions"
+         : subresource == "attach"      ? "PodAttachOptions"
+         : subresource == "portforward" ? "PodPortForwardOptions"
+         : subresource == "proxy"       ? "PodProxyOptions"
+                                        : "";
+}
+
 const char* options_kind(std::string_view operation) {
   return operation == "CREATE" ? "CreateOptions" : operation == "DELETE" ? "DeleteOptions" : "UpdateOptions";
 }
 
 }  // namespace
+
+bool is_connection(const Request& request) {
+  return request.kind->type == "pods" && !connection_kind(request.target.subresource).empty();
+}
+
+json::object connection_options(const Request& request) {
+  json::object out{{"kind", connection_kind(request.target.subresource)}, {"apiVersion", "v1"}};
+  for (const char* flag : {"stdin", "stdout", "stderr", "tty"})
+    if (query_flag(request.http(), flag))
+      out[flag] = true;
+  if (const std::string container = query_of(request.http(), "container"); !container.empty())
+    out["container"] = container;
+  return out;
+}
 
 AdmissionAttempt attempt_of(const Request& request, const json::object* object, const json::object* old) {
   AdmissionAttempt out;
@@ -49,6 +71,11 @@ AdmissionAttempt attempt_of(const Request& request, const json::object* object, 
   out.name = text_in(part(object ? *object : *old, "metadata"), "name");
   if (out.group.empty() && out.resource == "namespaces")
     out.ns = out.name;  // a namespace is inside itself
+  if (is_connection(request)) {
+    out.operation = "CONNECT";
+    out.kind = text_in(*object, "kind");
+    out.name = request.target.name;
+  }
   out.user = user_info(request.user);
   out.options = {{"kind", options_kind(out.operation)}, {"apiVersion", "meta.k8s.io/v1"}};
   out.dry_run = request.dry_run;
@@ -75,7 +102,7 @@ std::optional<Status> judge(Request& request, const Kinds& kinds, PolicyBook& po
       return Status::invalid({request.kind->group, request.kind->kind}, text_in(part(*object, "metadata"), "name"),
                              std::move(faults));
   const bool shapes_pod = !old || request.target.subresource == "ephemeralcontainers" || request.kind->type != "pods";
-  if (object && shapes_pod && request.target.subresource != "status")
+  if (object && shapes_pod && !is_connection(request) && request.target.subresource != "status")
     if (auto refused = check_pod_security(read->tables, request.kind->type, *object, request.warnings))
       return refused;
   const KindOf kind_of = [&](std::string_view group, std::string_view version,

@@ -10,6 +10,10 @@ namespace lockstep::kube {
 // What the request attempts. object: as it is to be, old: as it is; null where there is none. Both must outlive it.
 AdmissionAttempt attempt_of(const Request& request, const json::object* object, const json::object* old);
 
+// A connection to a pod: exec, attach, port-forward, proxy. The object is its options then.
+bool is_connection(const Request& request);
+json::object connection_options(const Request& request);
+
 // Fills in what other objects say of a new one: classes, limits. With its defaults, before it is validated. A Status:
 // it is refused.
 std::optional<Status> complete_new(const Request& request, json::object& tree);

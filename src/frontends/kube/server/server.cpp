@@ -9,7 +9,9 @@
 #include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/discovery.h"
 #include "frontends/kube/server/kinds.h"
+#include "frontends/kube/server/pod_actions.h"
 #include "frontends/kube/server/pod_files_route.h"
+#include "frontends/kube/server/pod_streams.h"
 #include "frontends/kube/server/read.h"
 #include "frontends/kube/server/reviews.h"
 #include "frontends/kube/server/role_book.h"
@@ -33,6 +35,7 @@ struct KubeServer::Inner {
   std::shared_ptr<ServiceAddresses> services = std::make_shared<ServiceAddresses>();
   std::shared_ptr<CustomKinds> custom_kinds;
   std::shared_ptr<PolicyBook> policies = std::make_shared<PolicyBook>();
+  std::shared_ptr<StreamRoom> streams = std::make_shared<StreamRoom>();
 
   void handle(const std::shared_ptr<FrontVisit>& visit) {
     auto user = authenticate(*visit, *roles, powers.tokens);
@@ -91,9 +94,15 @@ struct KubeServer::Inner {
       return create_review(request, *roles, powers.tokens);
     if (verb == "create" && request->kind->type == "serviceaccounts" && sub == "token")
       return create_token(request, powers.tokens, powers.random_hex(16));
+    if (verb == "create" && request->kind->type == "bindings")
+      return bind_pod(request);
     if (!allowed(*request->kind, sub, verb))
       return answer_status(*request, Status::method_not_allowed(request->resource(), verb));
     const bool named = !request->target.name.empty();
+    if (named && is_connection(*request))
+      return admit_connection(request, tools(), [this, request, sub] { answer_pod(request, sub); });
+    if (request->kind->type == "pods" && named && answer_pod(request, sub))
+      return;
     if (verb == "get" && named)
       return get_object(request);
     if (verb == "list")
@@ -111,6 +120,26 @@ struct KubeServer::Inner {
     if (verb == "deletecollection")
       return delete_objects(request, tools(), *history);
     answer_status(*request, Status::method_not_allowed(request->resource(), verb));
+  }
+
+  // What pods have of their own. False: it is like with other objects.
+  bool answer_pod(const Asked& request, const std::string& sub) const {
+    const StreamTools tools{streams, powers.sha1};
+    if (sub == "log")
+      log_of_pod(request, tools);
+    else if (sub == "exec" || sub == "attach")
+      exec_in_pod(request, tools);
+    else if (sub == "portforward")
+      forward_ports(request, tools);
+    else if (sub == "binding")
+      bind_pod(request);
+    else if (sub == "eviction")
+      evict_pod(request);
+    else if (sub == "proxy")
+      answer_status(*request, Status::unavailable("pods are not reached through the API here: use port-forward"));
+    else
+      return false;
+    return true;
   }
 
   // Paths that are of no resource.
@@ -184,13 +213,13 @@ std::vector<FrontRoute> KubeServer::routes() const {
   out.push_back({{"GET", "/v1/front-end-files", Right::kUser, Cost::kRead, kNoBody,
                   "job=number,group=number,task=number,version"},
                  FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
-                   answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex});
+                   answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex, inner->powers.address()});
                  })});
   return out;
 }
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
-  return {inner_->history, inner_->roles, inner_->services, inner_->custom_kinds};
+  return {inner_->history, inner_->roles, inner_->services, inner_->custom_kinds, inner_->streams};
 }
 
 }  // namespace lockstep::kube

@@ -20,6 +20,7 @@ struct KeyAndCertificate {
 struct KubePowers {
   std::function<std::string(std::size_t)> random_hex;
   std::function<std::string(std::string_view)> sha256_hex;
+  std::function<std::string(std::string_view)> sha1;  // 20 bytes
   // For a user of the cluster, as `lockstep kubeconfig` writes it.
   std::function<Result<KeyAndCertificate>(const std::string& user)> issue;
   std::function<std::string()> address;  // "https://127.0.0.1:6820"

@@ -49,17 +49,29 @@ void add_service(Variables& out, const Object& service) {
   }
 }
 
-}  // namespace
-
-Variables service_variables(const Tables& tables, const std::string& ns, bool all) {
-  Variables out;
+void set_api(Variables& out, const Tables& tables, const std::string& address) {
   if (const auto api = tables.objects.find({kServices, "default", "kubernetes"}); api != tables.objects.end())
     add_service(out, *api->second);
-  if (!all)
+  const auto host = address.find("://"), colon = address.rfind(':');
+  if (host == address.npos || colon <= host + 3)
+    return;
+  out["KUBERNETES_SERVICE_HOST"] = address.substr(host + 3, colon - host - 3);
+  for (const char* port : {"KUBERNETES_SERVICE_PORT", "KUBERNETES_SERVICE_PORT_HTTPS"})
+    out[port] = address.substr(colon + 1);
+}
+
+}  // namespace
+
+Variables service_variables(const Tables& tables, const std::string& ns, bool all, const std::string& api_address) {
+  Variables out;
+  if (!all) {
+    set_api(out, tables, api_address);
     return out;
+  }
   for (auto at = tables.objects.lower_bound({kServices, ns, ""});
        at != tables.objects.end() && std::get<0>(at->first) == kServices && std::get<1>(at->first) == ns; ++at)
     add_service(out, *at->second);
+  set_api(out, tables, api_address);
   return out;
 }
 

@@ -392,6 +392,20 @@ void try_create(const Asked& request, const WriteTools& tools, int tries) {
 
 }  // namespace
 
+void admit_connection(const Asked& request, const WriteTools& tools, std::function<void()> then) {
+  json::object options = connection_options(*request);
+  if (auto refused = judge(*request, *tools.kinds, *tools.policies, &options, nullptr))
+    return answer_status(*request, *refused);
+  if (!has_webhooks(request->visit->read()->tables))
+    return then();
+  ask_validating(request, tools.call, tools.random_hex(16), std::move(options), std::nullopt,
+                 [request, then = std::move(then)](std::optional<Status> refused) {
+                   if (refused)
+                     return answer_status(*request, *refused);
+                   then();
+                 });
+}
+
 void create_object(const Asked& request, const WriteTools& tools) { try_create(request, tools, kTries); }
 
 // --- update ---

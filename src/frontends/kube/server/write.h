@@ -20,6 +20,8 @@ struct WriteTools {
   const Kinds* kinds = nullptr;
 };
 
+// Goes on when policies and webhooks let the caller connect to the pod; else it answers.
+void admit_connection(const Asked& request, const WriteTools& tools, std::function<void()> then);
 void create_object(const Asked& request, const WriteTools& tools);
 void update_object(const Asked& request, const WriteTools& tools);
 void patch_object(const Asked& request, const WriteTools& tools);

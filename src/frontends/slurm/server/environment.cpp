@@ -404,8 +404,7 @@ GpuSharing gpu_sharing(const JobSpec& spec) {
   return GpuSharing::kMps;
 }
 
-void set_gpu_variables(LaunchVariables& out, const std::vector<NodeGpu>& gpus, const Grant& grant,
-                       GpuSharing sharing) {
+void set_gpu_variables(LaunchVariables& out, const std::vector<NodeGpu>& gpus, const Grant& grant, GpuSharing sharing) {
   if (gpus.empty())
     return;
   if (sharing == GpuSharing::kMps)

@@ -85,8 +85,7 @@ void set_node_variables(LaunchVariables& out, const Node& node, const Grant& gra
 enum class GpuSharing : unsigned char { kMps, kTimeSlices };
 GpuSharing gpu_sharing(const JobSpec& spec);
 // The GPUs a process may use.
-void set_gpu_variables(LaunchVariables& out, const std::vector<NodeGpu>& gpus, const Grant& grant,
-                       GpuSharing sharing);
+void set_gpu_variables(LaunchVariables& out, const std::vector<NodeGpu>& gpus, const Grant& grant, GpuSharing sharing);
 // What differs by step and by the step's node.
 void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& job, const Step& step, std::size_t place,
                         const SlurmFacts& facts);

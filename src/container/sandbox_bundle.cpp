@@ -1,0 +1,304 @@
+#include "container/sandbox_bundle.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/plain_file.h"
+#include "base/text.h"
+#include "container/box.h"
+#include "container/documents.h"
+#include "container/image_store.h"
+#include "container/oci_config.h"
+#include "container/step_container.h"
+#include "container/step_plan.h"
+#include "container/task_environment.h"
+#include "wire/sandbox_paths.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kUsersFileMax = 8 << 20, kSeccompMax = 1 << 20;
+constexpr const char* kSeccompFolder = "/var/lib/kubelet/seccomp";
+constexpr std::string_view kUsualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+// What went wrong, in the words that its container's status has for it.
+struct Failure {
+  ContainerWord::What what = ContainerWord::What::kCannotYet;
+  std::string reason, message;
+};
+
+void tell_line(const std::string& line) { say("lockstep: container: " + line); }
+
+class BundleMaker {
+ public:
+  explicit BundleMaker(const BundleAsk& ask)
+      : ask_(ask),
+        one_(ask.sandbox.containers.at(0)),
+        store_(ask.home, tell_line, ImageStore::Owners::kAsPacked),
+        folder_(life_folder(ask.folder, one_.name, ask.life)) {}
+
+  ContainerWord make() {
+    if (!fetch())
+      return word();
+    const auto made = build();
+    if (!made.ok()) {
+      if (failure_.reason.empty())
+        fail("CreateContainerError", made.error().message);
+      return word();
+    }
+    ContainerWord told;
+    told.image = digest();
+    return told;
+  }
+
+ private:
+  ContainerWord word() const {
+    ContainerWord told;
+    told.what = failure_.what;
+    told.reason = failure_.reason;
+    told.message = as_phrase(failure_.message);
+    return told;
+  }
+  void fail(std::string reason, std::string message) {
+    failure_ = {ContainerWord::What::kCannotYet, std::move(reason), std::move(message)};
+  }
+
+  std::string digest() const {
+    const std::string_view key = image_.key;
+    const std::string_view hex = key.substr(0, key.find('.'));
+    return hex.starts_with("sha256-") ? format("sha256:{}", hex.substr(7)) : std::string();
+  }
+
+  bool fetch() {
+    const std::string& name = one_.container.image;
+    const auto parsed = parse_image(name);
+    if (!parsed.ok()) {
+      fail("InvalidImageName", format("\"{}\" names no image: {}", name, parsed.error().message));
+      return false;
+    }
+    using Fetch = SandboxContainer::Fetch;
+    if (one_.fetch != Fetch::kAlways)
+      if (auto known = store_.known(name); known.ok()) {
+        image_ = std::move(*known);
+        return true;
+      }
+    if (one_.fetch == Fetch::kNever) {
+      fail("ErrImageNeverPull", format("Container image \"{}\" is not present with pull policy of Never", name));
+      return false;
+    }
+    auto fetched = store_.fetch(*parsed);
+    if (!fetched.ok()) {
+      fail("ErrImagePull", format("failed to pull image \"{}\": {}", name, fetched.error().message));
+      return false;
+    }
+    image_ = std::move(*fetched);
+    store_.remember(name, image_.key);
+    return true;
+  }
+
+  // Its own folder is new: of a life there is one try after another.
+  Result<void> build() {
+    for (const char* part : {"rootfs", "sources", "upper", "work"}) {
+      const std::string path = format("{}/{}", folder_, part);
+      while (::umount2(path.c_str(), MNT_DETACH) == 0) {}
+      TRY(make_folders(path));
+    }
+    ::chmod((folder_ + "/upper").c_str(), 0755);
+    BoxPlan layers;
+    layers.lower = {image_.rootfs};
+    layers.upper = folder_ + "/upper";
+    layers.work = folder_ + "/work";
+    const std::string root = folder_ + "/rootfs";
+    // Without the part for user namespaces: the marks of the overlay are root's own.
+    std::string options = overlay_options(layers);
+    options.resize(options.rfind(",userxattr"));
+    if (::mount("overlay", root.c_str(), "overlay", MS_NODEV, options.c_str()) != 0)
+      return os_error(format("cannot mount the image's layers on {}", root));
+    const OpenFile inside(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    OciPlan plan = TRY(plan_process(inside.get()));
+    TRY(plan_mounts(plan));
+    std::vector<std::string> notes;
+    plan.devices = devices_of_job(notes);
+    for (const std::string& note : notes) tell_line(note);
+    for (const std::string& line : plan.devices.env) plan.env.push_back(line);
+    plan.group = ask_.group;
+    plan.process_space = ask_.process_space;
+    plan.node_processes = ask_.sandbox.node_processes;
+    plan.node_ipc = ask_.sandbox.node_ipc;
+    plan.milli_cores = one_.milli_cores;
+    plan.cpu_weight = one_.cpu_weight;
+    plan.memory_bytes = one_.memory_bytes;
+    TRY(read_filter(plan));
+    auto config = oci_config(plan);
+    if (!config.ok()) {
+      fail("CreateContainerConfigError", config.error().message);
+      return config.error();
+    }
+    TRY(write_file(folder_ + "/config.json", *config));
+    return write_file(format("{}/{}", folder_, kProcessFile), TRY(oci_process_head(plan)));
+  }
+
+  Result<OciPlan> plan_process(int root) {
+    OciPlan plan;
+    plan.rights = one_.rights;
+    plan.terminal = one_.terminal;
+    const std::string passwd = read_in_root(root, "/etc/passwd", kUsersFileMax);
+    const std::string group = read_in_root(root, "/etc/group", kUsersFileMax);
+    auto user = find_image_user(image_.config.user, one_.rights.uid, passwd, group);
+    if (!user.ok()) {
+      fail("CreateContainerError", user.error().message);
+      return user.error();
+    }
+    plan.user = std::move(*user);
+    if (one_.rights.gid)
+      plan.user.gid = *one_.rights.gid;
+    std::vector<std::uint32_t>& groups = plan.user.groups;
+    groups.insert(groups.end(), one_.rights.groups.begin(), one_.rights.groups.end());
+    if (ask_.sandbox.files_group)
+      groups.push_back(*ask_.sandbox.files_group);
+    if (one_.container.entrypoint || one_.argv.empty())
+      plan.argv = image_.config.entrypoint;
+    plan.argv.insert(plan.argv.end(), one_.argv.begin(), one_.argv.end());
+    if (one_.argv.empty())
+      plan.argv.insert(plan.argv.end(), image_.config.command.begin(), image_.config.command.end());
+    if (plan.argv.empty()) {
+      failure_ = {ContainerWord::What::kFailed, "RunContainerError", "no command specified"};
+      return invalid("no command specified");
+    }
+    plan.work_dir = one_.container.work_dir.empty() ? image_.config.work_dir : one_.container.work_dir;
+    plan.env = image_.config.env;
+    if (value_in(plan.env, "PATH").empty())
+      set_in(plan.env, "PATH", kUsualPath);
+    if (one_.terminal)
+      set_in(plan.env, "TERM", "xterm");
+    char host[256] = "";
+    if (::gethostname(host, sizeof host - 1) == 0)
+      set_in(plan.env, "HOSTNAME", host);
+    for (const auto& [name, value] : one_.env) set_in(plan.env, name, value);
+    if (value_in(plan.env, "HOME").empty())
+      set_in(plan.env, "HOME", plan.user.home);
+    return plan;
+  }
+
+  const SandboxVolume* volume_of(std::string_view name) const {
+    for (const SandboxVolume& volume : ask_.sandbox.volumes)
+      if (volume.name == name)
+        return &volume;
+    return nullptr;
+  }
+
+  // What lies in a volume, whatever links those who write there have made: bound to a place of ours, so that it is the
+  // same when runc comes to it.
+  Result<std::string> bind_source(const Mount& mount, std::size_t number) {
+    const std::string_view path = std::string_view(mount.source).substr(kVolumePrefix.size());
+    const std::size_t slash = path.find('/');
+    const SandboxVolume* volume = volume_of(path.substr(0, slash));
+    if (!volume)
+      return not_found(format("there is no volume {}", path.substr(0, slash)));
+    const std::string at =
+        volume->kind == SandboxVolume::Kind::kHost ? volume->path : format("{}/volumes/{}", ask_.folder, volume->name);
+    const std::string below = slash == path.npos ? std::string() : std::string(path.substr(slash + 1));
+    OpenFile source(::open(at.c_str(), O_PATH | O_CLOEXEC));
+    if (!source.valid())
+      return os_error(format("volume {}: {}", volume->name, at));
+    if (!below.empty()) {
+      OpenFile root = std::move(source);
+      source = open_in_root(root.get(), below, O_PATH);
+      if (!source.valid() && errno == ENOENT) {
+        source = TRY(make_in_root(root.get(), below, Target::kFolder));
+        settle_made(source.get(), root.get());
+      }
+      if (!source.valid())
+        return os_error(format("failed to prepare subPath {} of volume {}", below, volume->name));
+    }
+    struct stat stat {};
+    if (::fstat(source.get(), &stat) != 0)
+      return os_error(at);
+    const std::string place = format("{}/sources/{}", folder_, number);
+    while (::umount2(place.c_str(), MNT_DETACH) == 0) {}
+    if (S_ISDIR(stat.st_mode))
+      TRY(make_folders(place));
+    else
+      TRY(write_file(place, ""));
+    if (::mount(format("/proc/self/fd/{}", source.get()).c_str(), place.c_str(), nullptr, MS_BIND | MS_REC, nullptr) !=
+        0)
+      return os_error(format("cannot show volume {}", volume->name));
+    return place;
+  }
+
+  // A folder that was missing is as open as the one it lies in.
+  static void settle_made(int folder, int root) {
+    struct stat stat {};
+    if (::fstat(root, &stat) != 0)
+      return;
+    const std::string path = format("/proc/self/fd/{}", folder);
+    [[maybe_unused]] const int owned = ::chown(path.c_str(), stat.st_uid, stat.st_gid);
+    ::chmod(path.c_str(), (stat.st_mode & 07777) | 0750);
+  }
+
+  Result<void> plan_mounts(OciPlan& plan) {
+    const auto mounts_at = [this](std::string_view target) {
+      return std::any_of(one_.container.mounts.begin(), one_.container.mounts.end(),
+                         [&](const Mount& mount) { return mount.target == target; });
+    };
+    for (const char* name : {"hosts", "hostname", "resolv.conf"})
+      if (const std::string target = format("/etc/{}", name); !mounts_at(target))
+        plan.mounts.push_back({format("{}/etc/{}", ask_.folder, name), target, one_.rights.read_only_root, {}});
+    if (!ask_.sandbox.node_ipc)
+      plan.shm = ask_.folder + "/shm";
+    else
+      plan.shm = "/dev/shm";
+    std::size_t number = 0;
+    for (const Mount& mount : one_.container.mounts) {
+      OciMount out{mount.source, mount.target, mount.read_only, mount.options};
+      if (mount.source.starts_with(kVolumePrefix)) {
+        auto source = bind_source(mount, number++);
+        if (!source.ok()) {
+          fail("CreateContainerConfigError", source.error().message);
+          return source.error();
+        }
+        out.source = std::move(*source);
+      }
+      plan.mounts.push_back(std::move(out));
+    }
+    if (!one_.message_file.empty()) {
+      const std::string file = folder_ + "/message";
+      TRY(write_file(file, "", 0666));
+      ::chmod(file.c_str(), 0666);
+      plan.mounts.push_back({file, one_.message_file, false, {}});
+    }
+    return {};
+  }
+
+  // A name within the folder of the node's filters.
+  Result<void> read_filter(OciPlan& plan) {
+    const std::string& name = one_.rights.seccomp;
+    if (name.empty() || name == "unconfined" || one_.rights.privileged)
+      return {};
+    const OpenFile folder(::open(kSeccompFolder, O_PATH | O_DIRECTORY | O_CLOEXEC));
+    plan.seccomp = folder.valid() ? read_in_root(folder.get(), name, kSeccompMax) : std::string();
+    if (!plan.seccomp.empty() && read_document(plan.seccomp, "seccomp filter").ok())
+      return {};
+    fail("CreateContainerError", format("there is no filter {}/{} of system calls on this node", kSeccompFolder, name));
+    return not_found(failure_.message);
+  }
+
+  const BundleAsk& ask_;
+  const SandboxContainer& one_;
+  ImageStore store_;
+  std::string folder_;
+  StoredImage image_;
+  Failure failure_;
+};
+
+}  // namespace
+
+ContainerWord make_bundle(const BundleAsk& ask) { return BundleMaker(ask).make(); }
+
+}  // namespace lockstep

@@ -1,0 +1,25 @@
+// Makes what runc needs to run one life of a container of root's sandbox: fetches its image, mounts its files in the
+// mount namespace that the sandbox's keeper has made, and writes the configuration (docs/decisions/0021-pods.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "model/sandbox.h"
+#include "wire/container_word.h"
+
+namespace lockstep {
+
+struct BundleAsk {
+  std::string home;    // of root's images and containers on this node
+  std::string folder;  // of the sandbox: wire/sandbox_paths.h
+  Sandbox sandbox;     // with this container alone, whose variables are settled
+  std::uint32_t life = 0;
+  std::string group;          // its control group
+  std::string process_space;  // see OciPlan
+};
+
+// kImage, or why it cannot be run.
+ContainerWord make_bundle(const BundleAsk& ask);
+
+}  // namespace lockstep

@@ -1,0 +1,143 @@
+#include "frontends/kube/controllers/new_pod.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "frontends/kube/admission/made_pods.h"
+#include "frontends/kube/controllers/pod_defaults.h"
+#include "frontends/kube/controllers/pod_work.h"
+#include "frontends/kube/kinds/rules.h"
+#include "frontends/kube/machinery/builtin.h"
+#include "frontends/kube/machinery/defaulting.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/names.h"
+#include "frontends/kube/machinery/quoted.h"
+#include "frontends/kube/store/stored_object.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::size_t kPodsTogether = 32;  // in one command: each with its job, its task and an event
+constexpr std::size_t kPodsAtOnce = 512;   // wished in one look
+constexpr std::size_t kNameBaseMax = 58;   // of a generated name, as the API server cuts it
+constexpr std::string_view kMaker = "system:kube-controller-manager";  // as policies see it
+constexpr Duration kRetryFirst = seconds(1), kRetryMost = minutes(1);
+
+// What the API server does with a pod that a user sends.
+std::optional<std::string> admit_pod(const ObjectView& view, Instant now, json::object& tree) {
+  if (const Schema* schema = builtin_kind_schema("", "v1", "Pod"))
+    fill_defaults(tree, *schema, wall_time(view, now));
+  if (auto refused = default_pod(view.tables(), tree))
+    return refused->message;
+  if (auto refused = complete_pod(view.tables(), tree))
+    return refused->message;
+  const KindRules& rules = rules_of(kPodType);
+  rules.prepare_create(tree);
+  FieldErrors errors;
+  rules.validate(tree, nullptr, errors);
+  if (!errors.empty())
+    return format("Pod {} is invalid: {}", quoted(text_in(part(tree, "metadata"), "name")), joined_text(errors));
+  if (auto refused = judge_made_pod(view.tables(), tree, kMaker))
+    return refused->message;
+  return std::nullopt;
+}
+
+}  // namespace
+
+json::object pod_from_template(const json::value& pod_template, const Object& owner, const WorkloadKind& kind) {
+  json::object metadata;
+  const json::value& wanted = part(pod_template, "metadata");
+  for (const char* key : {"labels", "annotations", "finalizers"})
+    if (const json::value* value = member(wanted, key))
+      metadata[key] = *value;
+  const std::string prefix = owner.meta.name + "-";
+  metadata["generateName"] = dns_subdomain_faults(owner.meta.name + "-a").empty() ? prefix : owner.meta.name;
+  metadata["namespace"] = owner.meta.ns.get();
+  metadata["ownerReferences"] = json::array{reference_to(owner, kind)};
+  json::object tree;
+  tree["metadata"] = std::move(metadata);
+  tree["spec"] = part(pod_template, "spec");
+  tree["status"] = json::object{{"phase", "Pending"}};
+  return tree;
+}
+
+NewPods::NewPods(const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
+                 const std::string& refused)
+    : view_(view), now_(now), owner_(owner), kind_(kind), refused_(refused), ledger_(view.tables(), owner.meta.ns) {}
+
+// One that is free in the view. Whoever reads the same version of the owner tries the same names in the same order.
+std::string NewPods::name_for(const json::object& metadata) {
+  const std::string base = text_in(metadata, "generateName").substr(0, kNameBaseMax);
+  for (;;) {
+    const std::uint64_t which = owner_.meta.seq * 1'000'003 + tried_++;
+    std::string name = base + safe_letters(hash_of(format("{}/{}", owner_.meta.uid.value, which)) >> 8, 5);
+    if (!names_.contains(name) && !view_.find(kPodType, owner_.meta.ns.get(), name))
+      return name;
+  }
+}
+
+std::optional<std::string> NewPods::add(json::object tree) {
+  json::object& metadata = tree["metadata"].as_object();
+  if (text_in(metadata, "name").empty())
+    metadata["name"] = name_for(metadata);
+  const std::string name = text_in(metadata, "name");
+  tree["metadata"].as_object()["creationTimestamp"] = time_text(now_, view_.wall_offset());
+  if (auto refused = admit_pod(view_, now_, tree))
+    return refused;
+  if (auto refused = ledger_.count(kPodType, tree))
+    return format("pods {} is forbidden: {}", quoted(name), *refused);
+  auto work = refused_.empty() ? pod_work(view_.tables(), now_, tree)
+                               : Result<PodWork>(PodWork{
+                                     pod_without_work(view_.tables(), now_, std::move(tree), refused_), refused_});
+  if (!work.ok())
+    return format("Pod {} is invalid: {}: {}", quoted(name), work.error().field, work.error().message);
+  names_.insert(name);
+  pods_.push_back({name, std::move(work->body)});
+  return std::nullopt;
+}
+
+// Quotas are written once in a look, with one command.
+bool NewPods::full() const { return pods_.size() >= (ledger_.any() ? kPodsTogether : kPodsAtOnce); }
+
+void NewPods::wish(Wishes& out) {
+  const std::string& ns = owner_.meta.ns;
+  const auto around = view_.find("namespaces", "", ns);
+  if (pods_.empty() || !around)
+    return;
+  std::vector<CommandBody> quotas = ledger_.take();
+  for (std::size_t from = 0; from < pods_.size(); from += kPodsTogether) {
+    Reading read = resting_on(owner_);
+    add_reading(read, key_of(*around), around->meta.seq);
+    std::vector<CommandBody> bodies;
+    for (std::size_t i = from; i < std::min(from + kPodsTogether, pods_.size()); ++i) {
+      const std::string& name = pods_[i].name;
+      add_reading(read, {std::string(kPodType), ns, name}, 0);
+      bodies.push_back(std::move(pods_[i].body));
+      bodies.emplace_back(
+          PutObject{event_about(view_, now_, owner_, kind_, kNormal, "SuccessfulCreate", "Created pod: " + name), 0});
+    }
+    for (CommandBody& quota : quotas) bodies.push_back(std::move(quota));
+    quotas.clear();
+    CommandBody first = std::move(bodies.front());
+    bodies.erase(bodies.begin());
+    out.add(std::move(first), std::move(read), std::move(bodies));
+  }
+  pods_.clear();
+}
+
+void wish_failed_create(Wishes& out, const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
+                        const std::string& why, WallTime since) {
+  wish_event(out, view, now, owner, kind, kWarning, "FailedCreate", "Error creating: " + why);
+  const Duration failing = since ? Duration{wall_time(view, now).us - since.us} : Duration{};
+  out.look_again(now + std::clamp(failing, kRetryFirst, kRetryMost));
+}
+
+void wish_pod_gone(Wishes& out, const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
+                   const Object& pod) {
+  out.add(RemoveObject{pod.type, pod.meta.ns, pod.meta.name, pod.meta.seq}, resting_on(owner),
+          {PutObject{event_about(view, now, owner, kind, kNormal, "SuccessfulDelete", "Deleted pod: " + pod.meta.name),
+                     0}});
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,59 @@
+// Pods that controllers make: from a template to an object with its job, through the same defaults, checks and quotas
+// that users' pods pass.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "frontends/kube/controllers/quota_ledger.h"
+#include "frontends/kube/controllers/workload.h"
+
+namespace lockstep::kube {
+
+// The pod as a template (PodTemplateSpec) says, controlled by the owner, with the owner's name as generateName.
+json::object pod_from_template(const json::value& pod_template, const Object& owner, const WorkloadKind& kind);
+
+// The pods that one look at a workload makes. Their names follow from the owner's version, so that whoever decides
+// twice makes none twice: the second is refused.
+class NewPods {
+ public:
+  // refused: why their jobs were, a moment ago (Wishes::refused): they are made without, and wait.
+  NewPods(const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
+          const std::string& refused);
+
+  // Takes the pod in, named by its generateName unless it has a name. Otherwise says why it cannot be made, as the API
+  // does: "pods \"a\" is forbidden: exceeded quota …". Never when full().
+  std::optional<std::string> add(json::object tree);
+  void wish(Wishes& out);
+  bool full() const;  // this look makes no more
+
+ private:
+  std::string name_for(const json::object& metadata);
+
+  const ObjectView& view_;
+  const Instant now_;
+  const Object& owner_;
+  const WorkloadKind& kind_;
+  const std::string& refused_;
+  QuotaLedger ledger_;
+  struct Made {
+    std::string name;
+    CommandBody body;
+  };
+  std::vector<Made> pods_;
+  std::set<std::string> names_;
+  std::uint64_t tried_ = 0;  // names so far
+};
+
+// An event FailedCreate, and another look after a pause that grows with the time since the failure began.
+void wish_failed_create(Wishes& out, const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
+                        const std::string& why, WallTime since);
+
+// Deletes the pods, each in the version that was read, with an event SuccessfulDelete about the owner.
+void wish_pod_gone(Wishes& out, const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
+                   const Object& pod);
+
+}  // namespace lockstep::kube

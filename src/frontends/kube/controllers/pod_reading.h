@@ -1,0 +1,59 @@
+// PodReading: what controllers know of a pod: how far it has come, where, since when. One place says how that follows
+// from the pod's object and what the cluster knows of its work. Read once for each version of a pod.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "model/records.h"
+
+namespace lockstep {
+struct Tables;
+}
+
+namespace lockstep::kube {
+
+namespace json = boost::json;
+
+struct PodReading {
+  enum class Phase : unsigned char { kPending, kRunning, kSucceeded, kFailed, kUnknown };
+  struct Container {
+    std::string name;
+    bool init = false;
+    std::int64_t restarts = 0;
+    std::optional<std::int64_t> exit_code;  // of its end, where it has ended for good
+    WallTime ended;
+  };
+  struct Condition {
+    std::string type, status;
+  };
+
+  Ref<Object> object;
+  Phase phase = Phase::kPending;
+  std::string node;  // "" = none yet
+  bool ready = false;
+  WallTime ready_since;  // of the condition, whatever it says; 0 = it does not say
+  WallTime created, started;
+  std::int64_t restarts = 0, sidecar_restarts = 0;  // the most of any container
+  bool restarts_on_failure = false, restarts_never = false;
+  std::string reason;  // of the status: "Evicted"
+  std::vector<Container> containers;
+  std::vector<Condition> conditions;
+
+  bool deleting() const { return object->meta.extra && object->meta.extra->deleting; }
+  bool ended() const { return phase == Phase::kSucceeded || phase == Phase::kFailed; }
+  // Neither ended nor being deleted.
+  bool active() const { return !ended() && !deleting(); }
+  // Ready for at least that long.
+  bool available(Duration at_least, WallTime now) const {
+    return ready && (at_least.us == 0 || (ready_since && ready_since.us + at_least.us <= now.us));
+  }
+};
+
+PodReading read_pod(Ref<Object> pod, const Tables& tables);
+
+}  // namespace lockstep::kube

@@ -1,0 +1,326 @@
+// What a pod must keep to beyond its schema, and the little of it that may change once it is there.
+// Source: kubernetes.io/docs/concepts/workloads/pods ("Pod update and replacement"); messages are those of
+// k8s.io/kubernetes pkg/apis/core/validation.
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <set>
+
+#include "base/text.h"
+#include "frontends/kube/kinds/families.h"
+#include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/names.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr const char* kFixed =
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+constexpr std::string_view kLists[] = {"initContainers", "containers"};
+
+json::object& object_in(json::object& tree, std::string_view name) {
+  json::value& value = tree[name];
+  return value.is_object() ? value.get_object() : value.emplace_object();
+}
+
+void take_over(json::object& to, const json::value& from, std::string_view key) {
+  if (const json::value& value = part(from, key); value.is_null())
+    to.erase(key);
+  else
+    to[key] = value;
+}
+
+// --- a new pod ---
+
+void check_name(const std::string& name, const std::string& path, std::set<std::string>& names, FieldErrors& out) {
+  if (name.empty())
+    return out.push_back(field_required(path));
+  for (const std::string& fault : dns_label_faults(name)) out.push_back(field_invalid(path, json::value(name), fault));
+  if (!names.insert(name).second)
+    out.push_back(field_duplicate(path, json::value(name)));
+}
+
+void check_amounts(const json::value& container, const std::string& path, FieldErrors& out) {
+  const json::value &resources = part(container, "resources"), &limits = part(resources, "limits");
+  for (const char* which : {"limits", "requests"}) {
+    const json::object* amounts = member_object(resources, which);
+    if (!amounts)
+      continue;
+    for (const auto& [name, value] : *amounts) {
+      const auto amount = quantity_in(json::value(*amounts), name);
+      const std::string at = format("{}.resources.{}[{}]", path, which, std::string_view(name));
+      if (amount && amount->sign() < 0)
+        out.push_back(field_invalid(at, json::value(amount->text()), "must be greater than or equal to 0"));
+      if (amount && std::string_view(name).find('/') != std::string_view::npos && !amount->is_whole())
+        out.push_back(field_invalid(at, json::value(amount->text()), "must be an integer"));
+      const auto limit = quantity_in(limits, name);
+      if (std::string_view(which) == "requests" && amount && limit && *limit < *amount)
+        out.push_back(field_invalid(format("{}.resources.requests", path), json::value(amount->text()),
+                                    format("must be less than or equal to {} limit of {}", std::string_view(name),
+                                           limit->text())));
+    }
+  }
+}
+
+void check_mounts(const json::value& container, const std::string& path, const std::set<std::string>& volumes,
+                  FieldErrors& out) {
+  std::set<std::string> targets;
+  std::size_t i = 0;
+  for (const json::value& one : list_in(container, "volumeMounts")) {
+    const std::string at = format("{}.volumeMounts[{}]", path, i++);
+    const std::string name = text_in(one, "name"), target = text_in(one, "mountPath"), inside = text_in(one, "subPath");
+    if (name.empty())
+      out.push_back(field_required(at + ".name"));
+    else if (!volumes.contains(name))
+      out.push_back(field_not_found(at + ".name", json::value(name)));
+    if (target.empty())
+      out.push_back(field_required(at + ".mountPath"));
+    else if (!targets.insert(target).second)
+      out.push_back(field_invalid(at + ".mountPath", json::value(target), "must be unique"));
+    for (const std::string& piece : split(inside, '/'))
+      if (piece == "..")
+        out.push_back(field_invalid(at + ".subPath", json::value(inside), "must not contain '..'"));
+    if (inside.starts_with('/'))
+      out.push_back(field_invalid(at + ".subPath", json::value(inside), "must be a relative path"));
+    if (!inside.empty() && !text_in(one, "subPathExpr").empty())
+      out.push_back(field_invalid(at + ".subPathExpr", json::value(text_in(one, "subPathExpr")),
+                                  "subPathExpr and subPath are mutually exclusive"));
+  }
+}
+
+void check_ports(const json::value& container, const std::string& path, bool on_node, FieldErrors& out) {
+  std::size_t i = 0;
+  for (const json::value& one : list_in(container, "ports")) {
+    const std::string at = format("{}.ports[{}]", path, i++);
+    const auto port = integer_in(one, "containerPort"), node_port = integer_in(one, "hostPort");
+    if (!port || *port == 0)
+      out.push_back(field_required(at + ".containerPort"));
+    else if (*port < 0 || *port > UINT16_MAX)
+      out.push_back(field_invalid(at + ".containerPort", json::value(*port), "must be between 1 and 65535, inclusive"));
+    if (node_port && (*node_port < 0 || *node_port > UINT16_MAX))
+      out.push_back(field_invalid(at + ".hostPort", json::value(*node_port), "must be between 1 and 65535, inclusive"));
+    else if (on_node && node_port && *node_port != 0 && port && *node_port != *port)
+      out.push_back(
+          field_invalid(at + ".containerPort", json::value(*port), "must match `hostPort` when `hostNetwork` is true"));
+    if (const std::string name = text_in(one, "name"); !name.empty())
+      for (const std::string& fault : port_name_faults(name))
+        out.push_back(field_invalid(at + ".name", json::value(name), fault));
+  }
+}
+
+void check_variables(const json::value& container, const std::string& path, FieldErrors& out) {
+  std::size_t i = 0;
+  for (const json::value& one : list_in(container, "env")) {
+    const std::string at = format("{}.env[{}]", path, i++), name = text_in(one, "name");
+    if (name.empty())
+      out.push_back(field_required(at + ".name"));
+    else if (name.find('=') != name.npos)
+      out.push_back(field_invalid(at + ".name", json::value(name), "a valid environment variable name must not contain '='"));
+    if (!part(one, "valueFrom").is_null() && !text_in(one, "value").empty())
+      out.push_back(field_invalid(at + ".valueFrom", json::value(""), "may not be specified when `value` is not empty"));
+  }
+}
+
+void check_rights(const json::value& container, const std::string& path, FieldErrors& out) {
+  const json::value& own = part(container, "securityContext");
+  const json::value& escalation = part(own, "allowPrivilegeEscalation");
+  if (escalation.is_bool() && !escalation.get_bool() && flag_in(own, "privileged"))
+    out.push_back(field_invalid(path + ".securityContext", json::value(""),
+                                "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"));
+  for (const char* id : {"runAsUser", "runAsGroup"})
+    if (const auto number = integer_in(own, id); number && (*number < 0 || *number > INT32_MAX))
+      out.push_back(field_invalid(format("{}.securityContext.{}", path, id), json::value(*number),
+                                  "must be between 0 and 2147483647, inclusive"));
+}
+
+void check_containers(const json::object& pod, const std::set<std::string>& volumes, FieldErrors& out) {
+  std::set<std::string> names;
+  const bool on_node = flag_in(spec_of(pod), "hostNetwork");
+  for (const std::string_view list : kLists) {
+    std::size_t i = 0;
+    for (const json::value& one : containers_in(pod, list)) {
+      const std::string path = format("spec.{}[{}]", list, i++);
+      check_name(text_in(one, "name"), path + ".name", names, out);
+      const std::string image = text_in(one, "image");
+      if (image.empty())
+        out.push_back(field_required(path + ".image"));
+      else if (trim(image) != image)
+        out.push_back(field_invalid(path + ".image", json::value(image), "must not have leading or trailing whitespace"));
+      check_amounts(one, path, out);
+      check_mounts(one, path, volumes, out);
+      check_ports(one, path, on_node, out);
+      check_variables(one, path, out);
+      check_rights(one, path, out);
+      if (list == kLists[0] && !is_sidecar(one))
+        for (const char* not_there : {"lifecycle", "livenessProbe", "readinessProbe", "startupProbe"})
+          if (part(one, not_there).is_object())
+            out.push_back(field_forbidden(path + "." + not_there, "may not be set for init containers without "
+                                                                  "restartPolicy=Always"));
+    }
+  }
+  if (containers_in(pod, "containers").empty())
+    out.push_back(field_required("spec.containers"));
+}
+
+std::set<std::string> check_volumes(const json::object& pod, FieldErrors& out) {
+  std::set<std::string> names;
+  std::size_t i = 0;
+  for (const json::value& one : list_in(spec_of(pod), "volumes")) {
+    const std::string path = format("spec.volumes[{}]", i++);
+    check_name(text_in(one, "name"), path + ".name", names, out);
+    const std::size_t kinds = one.as_object().size() - one.as_object().contains("name");
+    if (kinds == 0)
+      out.push_back(field_required(path, "must specify a volume type"));
+    else if (kinds > 1)
+      out.push_back(field_forbidden(path, "may not specify more than 1 volume type"));
+    if (const json::value& host = part(one, "hostPath"); host.is_object()) {
+      const std::string where = text_in(host, "path");
+      if (where.empty())
+        out.push_back(field_required(path + ".hostPath.path"));
+      for (const std::string& piece : split(where, '/'))
+        if (piece == "..")
+          out.push_back(field_invalid(path + ".hostPath.path", json::value(where), "must not contain '..'"));
+    }
+  }
+  return names;
+}
+
+void check_spec(const json::object& pod, FieldErrors& out) {
+  const json::value& spec = spec_of(pod);
+  check_containers(pod, check_volumes(pod, out), out);
+  if (const auto deadline = integer_in(spec, "activeDeadlineSeconds"); deadline && (*deadline < 1 || *deadline > INT32_MAX))
+    out.push_back(field_invalid("spec.activeDeadlineSeconds", json::value(*deadline),
+                                "must be between 1 and 2147483647, inclusive"));
+  for (const char* key : {"hostname", "subdomain"})
+    if (const std::string name = text_in(spec, key); !name.empty())
+      for (const std::string& fault : dns_label_faults(name))
+        out.push_back(field_invalid(std::string("spec.") + key, json::value(name), fault));
+  if (text_in(spec, "dnsPolicy") == "None" && texts_in(part(spec, "dnsConfig"), "nameservers").empty())
+    out.push_back(field_required("spec.dnsConfig.nameservers", "must provide at least one DNS nameserver when "
+                                                               "`dnsPolicy` is None"));
+  if (flag_in(spec, "hostPID") && flag_in(spec, "shareProcessNamespace"))
+    out.push_back(field_invalid("spec.shareProcessNamespace", json::value(true), "ShareProcessNamespace and HostPID "
+                                                                                "cannot both be enabled"));
+  std::size_t i = 0;
+  for (const json::value& one : list_in(part(spec, "securityContext"), "sysctls")) {
+    const std::string name = text_in(one, "name");
+    const bool well = !name.empty() && name.size() <= 253 &&
+                      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_./") == name.npos;
+    if (!well)
+      out.push_back(field_invalid(format("spec.securityContext.sysctls[{}].name", i), json::value(name),
+                                  "must have at most 253 characters and match regex "
+                                  "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"));
+    ++i;
+  }
+  i = 0;
+  for (const json::value& one : list_in(spec, "tolerations")) {
+    const std::string path = format("spec.tolerations[{}]", i++), how = text_in(one, "operator");
+    if (text_in(one, "key").empty() && how != "Exists")
+      out.push_back(field_invalid(path + ".operator", json::value(how),
+                                  "operator must be Exists when `key` is empty, which means \"match all values and all "
+                                  "keys\""));
+    if (how == "Exists" && !text_in(one, "value").empty())
+      out.push_back(field_invalid(path + ".operator", json::value(how), "value must be empty when `operator` is 'Exists'"));
+    if (integer_in(one, "tolerationSeconds") && text_in(one, "effect") != "NoExecute")
+      out.push_back(field_invalid(path + ".effect", json::value(text_in(one, "effect")),
+                                  "effect must be 'NoExecute' when `tolerationSeconds` is set"));
+  }
+}
+
+// --- a pod that is there ---
+
+// What may change is made what it was; if anything else differs, that may not.
+bool changes_more(const json::object& now, const json::object& before) {
+  json::value kept = spec_of(now);
+  const json::value& was = spec_of(before);
+  if (!kept.is_object() || !was.is_object())
+    return !same_json(kept, was);
+  json::object& spec = kept.get_object();
+  for (const std::string_view list : kLists) {
+    json::value* containers = spec.if_contains(list);
+    const json::array& old = list_in(was, list);
+    if (!containers || !containers->is_array() || containers->get_array().size() != old.size())
+      continue;
+    for (std::size_t i = 0; i < old.size(); ++i)
+      if (containers->get_array()[i].is_object())
+        take_over(containers->get_array()[i].get_object(), old[i], "image");
+  }
+  for (const char* free : {"activeDeadlineSeconds", "tolerations", "schedulingGates", "nodeName"})
+    take_over(spec, was, free);
+  if (integer_in(was, "terminationGracePeriodSeconds").value_or(0) < 0)
+    take_over(spec, was, "terminationGracePeriodSeconds");
+  if (!list_in(was, "schedulingGates").empty())
+    for (const char* free : {"nodeSelector", "affinity"}) take_over(spec, was, free);
+  return !same_json(kept, was);
+}
+
+bool holds_all(const json::array& now, const json::array& before) {
+  return std::ranges::all_of(before, [&](const json::value& old) {
+    return std::ranges::any_of(now, [&](const json::value& one) { return same_json(one, old); });
+  });
+}
+
+void check_changes(const json::object& pod, const json::object& old, FieldErrors& out) {
+  const json::value &now = spec_of(pod), &was = spec_of(old);
+  const auto deadline = integer_in(now, "activeDeadlineSeconds"), before = integer_in(was, "activeDeadlineSeconds");
+  if (before && (!deadline || *deadline > *before))
+    out.push_back(field_invalid("spec.activeDeadlineSeconds", json::value(deadline.value_or(0)),
+                                deadline ? format("must be less than or equal to previous value: {}", *before)
+                                         : "must not update from a positive integer to nil value"));
+  if (!holds_all(list_in(now, "tolerations"), list_in(was, "tolerations")))
+    out.push_back(field_forbidden("spec.tolerations",
+                                  "existing toleration can not be modified except its tolerationSeconds"));
+  if (!holds_all(list_in(was, "schedulingGates"), list_in(now, "schedulingGates")))
+    out.push_back(field_forbidden("spec.schedulingGates", "only deletion is allowed, but found new scheduling gate"));
+  if (changes_more(pod, old))
+    out.push_back(field_forbidden("spec", kFixed));
+}
+
+class PodRules final : public KindRules {
+ public:
+  void prepare_create(json::object& tree) const override {
+    tree["status"] = {{"phase", "Pending"}, {"qosClass", qos_class(tree)}};
+    object_in(tree, "spec").erase("ephemeralContainers");
+  }
+
+  void prepare_update(json::object& tree, const json::object& old, std::string_view subresource) const override {
+    json::object& spec = object_in(tree, "spec");
+    if (subresource.empty() || subresource == "status") {
+      take_over(spec, spec_of(old), "ephemeralContainers");
+      return;
+    }
+    if (subresource == "ephemeralcontainers") {
+      const json::value wanted = part(json::value(spec), "ephemeralContainers");
+      tree["spec"] = spec_of(old);
+      if (wanted.is_array())
+        object_in(tree, "spec")["ephemeralContainers"] = wanted;
+    }
+  }
+
+  void validate(const json::object& tree, const json::object* old, FieldErrors& out) const override {
+    if (!old)
+      return check_spec(tree, out);
+    if (same_json(spec_of(tree), spec_of(*old)))
+      return;
+    const json::value &now = spec_of(tree), &was = spec_of(*old);
+    const bool debugged = !same_json(part(now, "ephemeralContainers"), part(was, "ephemeralContainers"));
+    json::object kept = tree;
+    take_over(object_in(kept, "spec"), was, "ephemeralContainers");
+    if (debugged && !holds_all(list_in(now, "ephemeralContainers"), list_in(was, "ephemeralContainers")))
+      out.push_back(field_forbidden("spec.ephemeralContainers", "existing ephemeral containers may not be changed"));
+    if (!same_json(spec_of(kept), was))
+      check_changes(kept, *old, out);
+  }
+};
+
+}  // namespace
+
+const KindRules& pod_rules() {
+  static const PodRules rules;
+  return rules;
+}
+
+}  // namespace lockstep::kube

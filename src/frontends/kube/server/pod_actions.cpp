@@ -1,0 +1,224 @@
+#include "frontends/kube/server/pod_actions.h"
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "base/text.h"
+#include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/controllers/pod_work.h"
+#include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/selectors.h"
+#include "frontends/kube/server/body.h"
+#include "frontends/kube/server/pods.h"
+#include "model/job.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr std::string_view kBudgets = "poddisruptionbudgets.policy";
+constexpr const char* kViolates = "Cannot evict pod as it would violate the pod's disruption budget.";
+constexpr int kAgain = 8;
+constexpr std::int64_t kRetrySeconds = 10;
+
+void answer_success(const Request& request) {
+  answer_json(request,
+              json::serialize(json::object{{"kind", "Status"},
+                                           {"apiVersion", "v1"},
+                                           {"metadata", json::object()},
+                                           {"status", "Success"},
+                                           {"code", 201}}),
+              201);
+}
+
+Ref<Object> pod_named(const Request& request, const std::string& name) {
+  const auto read = request.visit->read();
+  const auto at = read->tables.objects.find({std::string(kPods), request.target.ns, name});
+  return at == read->tables.objects.end() ? nullptr : at->second;
+}
+
+const Qualified kPodResource{"", "pods"};
+
+// --- eviction ---
+
+// The one budget that the pod counts for. Null: none does. A Status: several do.
+Answered<Ref<Object>> budget_of(const Tables& tables, const Object& pod) {
+  Ref<Object> found;
+  json::object labels;
+  if (pod.meta.extra)
+    for (const auto& [name, value] : pod.meta.extra->labels) labels[name] = value;
+  const std::string type(kBudgets), ns = pod.meta.ns;
+  for (auto at = tables.objects.lower_bound({type, ns, ""});
+       at != tables.objects.end() && std::get<0>(at->first) == type && std::get<1>(at->first) == ns; ++at) {
+    const json::value body = json::parse(at->second->body);
+    const auto wanted = read_label_selector(part(part(body, "spec"), "selector"));
+    if (!wanted.ok() || !wanted->matches(labels))
+      continue;
+    if (found)
+      return Status::internal("This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
+                              "support.");
+    found = at->second;
+  }
+  return found;
+}
+
+Status violates(std::string why) {
+  Status status = Status::too_many_requests(kViolates, kRetrySeconds);
+  status.message = kViolates;
+  status.causes.push_back({"DisruptionBudget", std::move(why), ""});
+  return status;
+}
+
+bool is_ready(const json::object& pod) {
+  for (const json::value& one : list_in(part(pod, "status"), "conditions"))
+    if (text_in(one, "type") == "Ready")
+      return text_in(one, "status") == "True";
+  return false;
+}
+
+// The budget with one disruption less; nothing: it is not asked for this pod.
+Answered<std::optional<CommandBody>> take_from(const Object& budget, const json::object& pod, const std::string& name,
+                                               const std::string& now) {
+  json::object body = json::parse(budget.body).as_object();
+  const json::value &spec = part(body, "spec"), &status = part(body, "status");
+  if (!is_ready(pod)) {
+    const std::string policy = text_in(spec, "unhealthyPodEvictionPolicy");
+    const auto healthy = integer_in(status, "currentHealthy").value_or(0);
+    const auto desired = integer_in(status, "desiredHealthy").value_or(0);
+    if (policy == "AlwaysAllow" || (healthy >= desired && desired > 0))
+      return std::optional<CommandBody>();
+  }
+  if (integer_in(status, "observedGeneration").value_or(0) < integer_in(part(body, "metadata"), "generation").value_or(0))
+    return violates(format("The disruption budget {} is still being processed by the server.", budget.meta.name));
+  const std::int64_t allowed = integer_in(status, "disruptionsAllowed").value_or(0);
+  if (allowed <= 0)
+    return violates(format("The disruption budget {} needs {} healthy pods and has {} currently", budget.meta.name,
+                           integer_in(status, "desiredHealthy").value_or(0),
+                           integer_in(status, "currentHealthy").value_or(0)));
+  json::object& changed = body["status"].as_object();
+  changed["disruptionsAllowed"] = allowed - 1;
+  json::value& disrupted = changed["disruptedPods"];
+  if (!disrupted.is_object())
+    disrupted.emplace_object();
+  disrupted.get_object()[name] = now;
+  return std::optional<CommandBody>(PutObject{with_body(budget, body), budget.meta.seq});
+}
+
+void try_evict(const Asked& request, std::optional<std::int64_t> grace, const std::string& uid, int tries) {
+  const Ref<Object> pod = pod_named(*request, request->target.name);
+  if (!pod)
+    return answer_status(*request, Status::not_found(kPodResource, request->target.name));
+  if (!uid.empty() && uid != uid_text(pod->meta.uid))
+    return answer_status(
+        *request, Status::conflict(kPodResource, pod->meta.name,
+                                   format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid,
+                                          uid_text(pod->meta.uid))));
+  const auto read = request->visit->read();
+  const json::object tree = pod_as_shown(read->tables, *pod);
+  const std::string phase = text_in(part(tree, "status"), "phase");
+  const bool counts = phase == "Running" && !is_deleting(*pod);  // others are not missed
+  std::vector<CommandBody> bodies = deletion_of_pod(read->tables, *pod, grace, {});
+  if (counts) {
+    const auto budget = budget_of(read->tables, *pod);
+    if (!budget.ok())
+      return answer_status(*request, budget.error());
+    if (*budget) {
+      auto taken = take_from(**budget, tree, pod->meta.name, time_text(read->now, read->wall_offset));
+      if (!taken.ok())
+        return answer_status(*request, taken.error());
+      if (*taken)
+        bodies.push_back(std::move(**taken));
+    }
+  }
+  if (bodies.empty() || request->dry_run)
+    return answer_success(*request);
+  request->visit->commit_judged(std::move(bodies), {}, [request, grace, uid, tries](const Result<Answer>& done) {
+    if (done.ok())
+      return answer_success(*request);
+    if (done.error().code == Errc::kConflict && tries > 0)
+      return try_evict(request, grace, uid, tries - 1);
+    answer_status(*request, status_of(done.error(), kPodResource, request->target.name));
+  });
+}
+
+// --- binding ---
+
+Status cannot_bind(const Object& pod, const std::string& why) {
+  return Status::conflict({"", "pods/binding"}, pod.meta.name, why);
+}
+
+void try_bind(const Asked& request, const std::string& name, const std::string& node, int tries) {
+  const Ref<Object> pod = pod_named(*request, name);
+  if (!pod)
+    return answer_status(*request, Status::not_found(kPodResource, name));
+  const auto read = request->visit->read();
+  json::object tree = pod_as_shown(read->tables, *pod);
+  if (is_deleting(*pod))
+    return answer_status(*request, cannot_bind(*pod, format("pod {} is being deleted, cannot be assigned to a host", name)));
+  if (const std::string bound = text_in(spec_of(tree), "nodeName"); !bound.empty())
+    return answer_status(*request, cannot_bind(*pod, format("pod {} is already assigned to node \"{}\"", name, bound)));
+  if (!list_in(spec_of(tree), "schedulingGates").empty())
+    return answer_status(*request,
+                         cannot_bind(*pod, format("pod {} has non-empty .spec.schedulingGates", name)));
+  if (!read->tables.node(node))
+    return answer_status(*request, Status::not_found({"", "nodes"}, node));
+  const PodRecords records = records_of_pod(read->tables, *pod);
+  std::vector<CommandBody> bodies;
+  if (records.job) {  // it waits: for this node alone from now on
+    UpdateJob change{.target = {records.job->id, {}}};
+    change.only_nodes = std::vector<std::string>{node};
+    bodies.emplace_back(std::move(change));
+  } else {
+    tree["spec"].as_object()["nodeName"] = node;
+    auto work = pod_work(read->tables, read->now, std::move(tree), pod->meta.seq);
+    if (!work.ok())
+      return answer_status(*request, status_of(work.error(), kPodResource, name));
+    if (!work->waits.empty())
+      return answer_status(*request, cannot_bind(*pod, work->waits));
+    bodies.push_back(std::move(work->body));
+  }
+  Reading reading{.records = {{key_of(*pod), pod->meta.seq}}};
+  request->visit->commit_judged(std::move(bodies), std::move(reading),
+                                [request, name, node, tries](const Result<Answer>& done) {
+                                  if (done.ok())
+                                    return answer_success(*request);
+                                  if (done.error().code == Errc::kConflict && tries > 0)
+                                    return try_bind(request, name, node, tries - 1);
+                                  answer_status(*request, status_of(done.error(), kPodResource, name));
+                                });
+}
+
+}  // namespace
+
+void bind_pod(const Asked& request) {
+  const auto body = read_body(*request, request->http().body);
+  if (!body.ok())
+    return answer_status(*request, body.error());
+  std::string name = request->target.subresource.empty() ? text_in(part(*body, "metadata"), "name") : request->target.name;
+  const std::string node = text_in(part(*body, "target"), "name"), kind = text_in(part(*body, "target"), "kind");
+  if (name.empty() || node.empty() || (!kind.empty() && kind != "Node"))
+    return answer_status(*request,
+                         Status::invalid({"", "Binding"}, name, {{"FieldValueRequired", "Required value", "target.name"}}));
+  try_bind(request, name, node, kAgain);
+}
+
+void evict_pod(const Asked& request) {
+  json::object body;
+  if (!request->http().body.empty()) {
+    auto read = read_body(*request, request->http().body);
+    if (!read.ok())
+      return answer_status(*request, read.error());
+    body = std::move(*read);
+  }
+  const std::string name = text_in(part(body, "metadata"), "name");
+  if (!name.empty() && name != request->target.name)
+    return answer_status(*request, Status::bad_request("name in URL does not match name in Eviction object"));
+  const json::value& options = part(body, "deleteOptions");
+  if (!list_in(options, "dryRun").empty())
+    request->dry_run = true;
+  try_evict(request, integer_in(options, "gracePeriodSeconds"), text_in(part(options, "preconditions"), "uid"), kAgain);
+}
+
+}  // namespace lockstep::kube

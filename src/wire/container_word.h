@@ -1,0 +1,34 @@
+// What is told of one life of a container of root's on its node, a line each: by lockstep-container, which makes what
+// runc needs, to the container's parent, and by that to the keeper of the sandbox.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace lockstep {
+
+struct ContainerWord {
+  enum class What : unsigned char {
+    kImage,      // it is there: image, and what the parent has to know
+    kBegan,      // the program runs: pid
+    kCannotYet,  // it will be tried again: reason, message
+    kFailed,     // it cannot run as it was asked for: reason, message
+    kEnded,      // after its program has ended: oom, message
+  } what = What::kImage;
+  std::string image;  // "sha256:…"
+  std::int32_t pid = 0;
+  std::string reason, message;
+  bool oom = false;
+  friend bool operator==(const ContainerWord&, const ContainerWord&) = default;
+};
+
+std::string encode_container_word(const ContainerWord& word);  // one line, without its end
+Result<ContainerWord> decode_container_word(std::string_view line);
+
+// A record's text has no control characters: what others wrote is made such a text.
+std::string as_phrase(std::string_view text, std::size_t bytes_max = 4096);
+
+}  // namespace lockstep

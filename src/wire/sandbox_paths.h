@@ -1,0 +1,48 @@
+// Where a sandbox of root's keeps what it has on its node, for the keeper of the sandbox, for lockstep-container and
+// for who reads its logs. Nobody but root can look in.
+//
+//   HOME/jobs/JOB/sandboxes/WORK/          WORK: the task, as text_of(WorkId)
+//     etc/hosts, etc/hostname, etc/resolv.conf
+//     shm/  volumes/NAME/
+//     runtime/                             runc's own records
+//     containers/NAME/life                 number of the life that was begun last
+//     containers/NAME/attach               socket of who holds its input and output
+//     containers/NAME/LIFE/                config.json, process, rootfs/, upper/, sources/, message
+//     containers/NAME/LIFE/alive           locked while its output may grow
+//     containers/NAME/LIFE/log             its output; log.1 … log.4 are older
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/text.h"
+#include "model/work_id.h"
+
+namespace lockstep {
+
+inline std::string sandbox_folder(std::string_view home, const WorkId& task) {
+  return format("{}/jobs/{}/sandboxes/{}", home, task.job.value, text_of(task));
+}
+inline std::string container_folder(std::string_view sandbox, std::string_view container) {
+  return format("{}/containers/{}", sandbox, container);
+}
+inline std::string life_folder(std::string_view sandbox, std::string_view container, std::uint32_t life) {
+  return format("{}/{}", container_folder(sandbox, container), life);
+}
+// runc's name of it.
+inline std::string runtime_id(std::string_view container, std::uint32_t life) {
+  return format("{}.{}", container, life);
+}
+
+// What the agent tells the keeper beside the job's environment: containers do not see them.
+inline constexpr const char* kNodeNameVariable = "LOCKSTEP_SANDBOX_NODE_NAME";
+inline constexpr const char* kNodeAddressVariable = "LOCKSTEP_SANDBOX_NODE_ADDRESS";
+
+inline constexpr const char* kRuntimeProgram = "runc";
+inline constexpr const char* kProcessFile = "process";  // what a program beside it is run with, but for its words
+inline constexpr const char* kLogFile = "log";
+inline constexpr int kOlderLogs = 4;
+inline constexpr std::uint64_t kLogBytesMax = 10 << 20;
+
+}  // namespace lockstep
