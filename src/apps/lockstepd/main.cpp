@@ -39,6 +39,7 @@
 #include "io/random.h"
 #include "io/sha256.h"
 #include "io/sqlite_log.h"
+#include "io/web_caller.h"
 
 // Read by jemalloc (docs/decisions/0001-dependencies.md). Two arenas and little kept: 50,000 queued jobs fit in 60 MiB.
 extern "C" const char* malloc_conf;
@@ -219,7 +220,7 @@ ApiPowers powers_of(const DaemonOptions& options, ClusterCa& ca) {
 
 // Kubernetes' API, on the same port. port: where the controller listens, known before anybody can ask.
 void mount_kube(ControllerSettings& settings, const DaemonOptions& options, const ClusterCa& ca,
-                std::shared_ptr<const JwtSigner> signer, const std::shared_ptr<std::uint16_t>& port) {
+                std::shared_ptr<const JwtSigner> signer, const std::shared_ptr<std::uint16_t>& port, EventLoop& loop) {
   kube::KubePowers powers;
   powers.random_hex = random_hex;
   powers.sha256_hex = [](std::string_view bytes) { return sha256_hex(bytes); };
@@ -235,6 +236,17 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
     KeyAndRequest made = TRY(make_key_and_request("user:" + user));
     std::string certificate = TRY(ca.sign(made.request_pem, {"user:" + user, kUserRole, {}}));
     return kube::KeyAndCertificate{std::move(made.key_pem), std::move(certificate)};
+  };
+  powers.call = [caller = std::make_shared<WebCaller>(loop)](kube::CallOut out, std::function<void(Result<std::string>)> then) {
+    caller->call({std::move(out.address), out.port, std::move(out.server_name), std::move(out.ca_pem), std::move(out.target),
+                  std::move(out.body), out.timeout},
+                 [then = std::move(then)](Result<WebAnswer> answer) {
+                   if (!answer.ok())
+                     return then(answer.error());
+                   if (answer->status != 200)
+                     return then(Error{Errc::kUnavailable, format("the server answers with {}", answer->status), {}});
+                   then(std::move(answer->body));
+                 });
   };
   const kube::KubeServer server(std::move(powers), options.cluster_name);
   std::vector<FrontRoute> routes = slurm::routes();
@@ -313,7 +325,7 @@ Result<void> run(const DaemonOptions& options) {
   const auto own_port = std::make_shared<std::uint16_t>();
   const std::shared_ptr<const JwtSigner> signer =
       TRY(JwtSigner::open_or_make(options.dir + "/pki/service-accounts.key"));
-  mount_kube(settings, options, *ca, signer, own_port);
+  mount_kube(settings, options, *ca, signer, own_port, *loop);
 
   const auto open_controller = [&] {
     settings.api.notices = log->notices();

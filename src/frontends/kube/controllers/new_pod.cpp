@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "frontends/kube/admission/made_pods.h"
 #include "frontends/kube/controllers/pod_defaults.h"
 #include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/kinds/rules.h"
@@ -20,6 +21,7 @@ namespace {
 constexpr std::size_t kPodsTogether = 32;  // in one command: each with its job, its task and an event
 constexpr std::size_t kPodsAtOnce = 512;   // wished in one look
 constexpr std::size_t kNameBaseMax = 58;   // of a generated name, as the API server cuts it
+constexpr std::string_view kMaker = "system:kube-controller-manager";  // as policies see it
 constexpr Duration kRetryFirst = seconds(1), kRetryMost = minutes(1);
 
 // What the API server does with a pod that a user sends.
@@ -28,12 +30,16 @@ std::optional<std::string> admit_pod(const ObjectView& view, Instant now, json::
     fill_defaults(tree, *schema, wall_time(view, now));
   if (auto refused = default_pod(view.tables(), tree))
     return refused->message;
+  if (auto refused = complete_pod(view.tables(), tree))
+    return refused->message;
   const KindRules& rules = rules_of(kPodType);
   rules.prepare_create(tree);
   FieldErrors errors;
   rules.validate(tree, nullptr, errors);
   if (!errors.empty())
     return format("Pod {} is invalid: {}", quoted(text_in(part(tree, "metadata"), "name")), joined_text(errors));
+  if (auto refused = judge_made_pod(view.tables(), tree, kMaker))
+    return refused->message;
   return std::nullopt;
 }
 

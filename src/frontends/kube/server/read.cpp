@@ -250,8 +250,9 @@ class Watch {
     json::object metadata{{"resourceVersion", std::to_string(at_)}};
     if (end_of_first)
       metadata["annotations"] = {{"k8s.io/initial-events-end", "true"}};
-    other_event(out, "BOOKMARK",
-                {{"kind", request_->kind->kind}, {"apiVersion", request_->api_version}, {"metadata", std::move(metadata)}});
+    other_event(
+        out, "BOOKMARK",
+        {{"kind", request_->kind->kind}, {"apiVersion", request_->api_version}, {"metadata", std::move(metadata)}});
   }
 
   Asked request_;

@@ -34,6 +34,7 @@ struct KubeServer::Inner {
   std::shared_ptr<RoleBook> roles = std::make_shared<RoleBook>();
   std::shared_ptr<ServiceAddresses> services = std::make_shared<ServiceAddresses>();
   std::shared_ptr<CustomKinds> custom_kinds;
+  std::shared_ptr<PolicyBook> policies = std::make_shared<PolicyBook>();
   std::shared_ptr<StreamRoom> streams = std::make_shared<StreamRoom>();
 
   void handle(const std::shared_ptr<FrontVisit>& visit) {
@@ -76,7 +77,7 @@ struct KubeServer::Inner {
     return refused(request.user, attempt);
   }
 
-  WriteTools tools() const { return {powers.random_hex, services, roles}; }
+  WriteTools tools() const { return {powers.random_hex, services, roles, policies, powers.call, &kinds}; }
 
   // What is not stored has no verb but "create", and that only where somebody answers it.
   static bool allowed(const Kind& kind, const std::string& sub, std::string_view verb) {
@@ -98,6 +99,8 @@ struct KubeServer::Inner {
     if (!allowed(*request->kind, sub, verb))
       return answer_status(*request, Status::method_not_allowed(request->resource(), verb));
     const bool named = !request->target.name.empty();
+    if (named && is_connection(*request))
+      return admit_connection(request, tools(), [this, request, sub] { answer_pod(request, sub); });
     if (request->kind->type == "pods" && named && answer_pod(request, sub))
       return;
     if (verb == "get" && named)
@@ -113,9 +116,9 @@ struct KubeServer::Inner {
     if (verb == "patch" && named)
       return patch_object(request, tools());
     if (verb == "delete" && request->target.subresource.empty())
-      return delete_object(request);
+      return delete_object(request, tools());
     if (verb == "deletecollection")
-      return delete_objects(request, *history);
+      return delete_objects(request, tools(), *history);
     answer_status(*request, Status::method_not_allowed(request->resource(), verb));
   }
 

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "frontends/kube/server/account_tokens.h"
+#include "frontends/kube/server/webhook_calls.h"
 #include "routes/front_end.h"
 
 namespace lockstep::kube {
@@ -25,6 +26,7 @@ struct KubePowers {
   std::function<std::string()> address;  // "https://127.0.0.1:6820"
   std::string ca_pem;
   TokenPowers tokens;
+  CallsOut call;  // for webhooks
 };
 
 class KubeServer {

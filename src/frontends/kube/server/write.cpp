@@ -4,6 +4,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/admission/webhooks.h"
 #include "frontends/kube/controllers/pod_defaults.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/rules.h"
@@ -82,8 +83,8 @@ enum class Managers : bool { kTracked, kKnown };  // kKnown: the tree brings the
 // What the object is to be, with what it was.
 struct Draft {
   json::object tree;
-  Ref<Object> before;  // null: it is new
-  json::object old;    // its tree
+  Ref<Object> before;   // null: it is new
+  json::object old;     // its tree
   std::string refusal;  // of a new pod: why its job was refused a moment ago
 };
 
@@ -143,7 +144,7 @@ bool stored_alike(const Object& a, const Object& b) {
 }
 
 // Commits and answers. again: another try after a conflict that is not the client's; empty: there is none.
-void put(const Asked& request, const WriteTools& tools, Draft draft, Reading read, Again again) {
+void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Reading read, Again again) {
   if (auto refused = check_escalation(*request, draft.tree, *tools.roles))
     return answer_status(*request, *refused);
   std::vector<CommandBody> more;
@@ -186,31 +187,30 @@ void put(const Asked& request, const WriteTools& tools, Draft draft, Reading rea
     if (draft.refusal.empty())
       if_refused = [request, tools, draft, read, again](const Error& why) mutable {
         draft.refusal = why.message;
-        put(request, tools, std::move(draft), std::move(read), std::move(again));
+        put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
       };
   } else {
     bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
   }
   for (auto* others : {&more, &*counted})
     for (CommandBody& body : *others) bodies.push_back(std::move(body));
-  commit_for(
-      *request, std::move(bodies), std::move(read),
-      [request, before, object, if_refused, again = std::move(again)](Result<Answer> done) mutable {
-        if (!done.ok() && done.error().code == Errc::kConflict && again)
-          return again();
-        if (!done.ok() && if_refused && waits_for(done.error()))
-          return if_refused(done.error());
-        if (!done.ok())
-          return answer_status(*request, status_of(done.error(), request->resource(), object.meta.name));
-        const auto reading = request->visit->read();
-        const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
-        if (now != reading->tables.objects.end())
-          return answer_shown(*request, *now->second, before ? 200 : 201);
-        if (before)  // it has gone with its last finalizer
-          object.meta.uid = before->meta.uid;
-        object.meta.seq = done->seq;
-        answer_shown(*request, object, before ? 200 : 201);
-      });
+  commit_for(*request, std::move(bodies), std::move(read),
+             [request, before, object, if_refused, again = std::move(again)](Result<Answer> done) mutable {
+               if (!done.ok() && done.error().code == Errc::kConflict && again)
+                 return again();
+               if (!done.ok() && if_refused && waits_for(done.error()))
+                 return if_refused(done.error());
+               if (!done.ok())
+                 return answer_status(*request, status_of(done.error(), request->resource(), object.meta.name));
+               const auto reading = request->visit->read();
+               const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
+               if (now != reading->tables.objects.end())
+                 return answer_shown(*request, *now->second, before ? 200 : 201);
+               if (before)  // it has gone with its last finalizer
+                 object.meta.uid = before->meta.uid;
+               object.meta.seq = done->seq;
+               answer_shown(*request, object, before ? 200 : 201);
+             });
 }
 
 // --- create ---
@@ -289,6 +289,8 @@ Answered<Draft> new_draft(Request& request, const WriteTools& tools, json::objec
   if (request.kind->type == kPods)
     if (auto refused = default_pod(request.visit->read()->tables, draft.tree))
       return std::move(*refused);
+  if (auto refused = complete_new(request, draft.tree))
+    return std::move(*refused);
   rules.prepare_create(draft.tree);
   FieldErrors errors;
   validate_object(request, draft.tree, nullptr, errors);
@@ -298,6 +300,71 @@ Answered<Draft> new_draft(Request& request, const WriteTools& tools, json::objec
   if (managers == Managers::kTracked)
     note_manager(request, draft.tree, nullptr);
   return draft;
+}
+
+// What webhooks made of it is read as if it had been sent so: but it is still the object that the request names.
+std::optional<Status> settle_changed(Request& request, Draft& draft, json::object changed) {
+  json::object& metadata = metadata_of(changed);
+  const json::object& was = metadata_of(draft.tree);
+  for (const char* fixed : {"name", "namespace", "uid", "creationTimestamp", "generation", "resourceVersion"}) {
+    if (const json::value* value = was.if_contains(fixed))
+      metadata[fixed] = *value;
+    else
+      metadata.erase(fixed);
+  }
+  draft.tree = std::move(changed);
+  std::vector<std::string> warnings = std::move(request.warnings);
+  if (auto refused = settle_object(request, draft.tree, {}))
+    return refused;
+  request.warnings = std::move(warnings);
+  if (!draft.before && request.kind->type == kPods)
+    if (auto refused = default_pod(request.visit->read()->tables, draft.tree))
+      return refused;
+  if (!draft.before)
+    if (auto refused = complete_new(request, draft.tree))
+      return refused;
+  FieldErrors errors;
+  const json::object* old = draft.before ? &draft.old : nullptr;
+  validate_object(request, draft.tree, old, errors);
+  rules_of(request.kind->type).validate(draft.tree, old, errors);
+  if (!errors.empty())
+    return invalid_object(request, draft.tree, errors);
+  return std::nullopt;
+}
+
+std::optional<json::object> old_of(const Draft& draft) {
+  return draft.before ? std::optional(draft.old) : std::nullopt;
+}
+
+// Admission: webhooks change it, rules and policies judge it, webhooks judge it; then it is committed.
+void put(const Asked& request, const WriteTools& tools, Draft draft, Reading read, Again again) {
+  const auto judged = [request, tools](const Draft& one) {
+    return judge(*request, *tools.kinds, *tools.policies, &one.tree, one.before ? &one.old : nullptr);
+  };
+  if (!has_webhooks(request->visit->read()->tables)) {
+    if (auto refused = judged(draft))
+      return answer_status(*request, *refused);
+    return put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
+  }
+  const std::string uid = tools.random_hex(16);
+  const auto work = std::make_shared<Draft>(std::move(draft));
+  ask_mutating(request, tools.call, uid, work->tree, old_of(*work),
+               [request, tools, uid, work, judged, read = std::move(read),
+                again = std::move(again)](Answered<Admitted> admitted) {
+                 if (!admitted.ok())
+                   return answer_status(*request, admitted.error());
+                 if (admitted->changed)
+                   if (auto refused = settle_changed(*request, *work, std::move(admitted->tree)))
+                     return answer_status(*request, *refused);
+                 if (auto refused = judged(*work))
+                   return answer_status(*request, *refused);
+                 ask_validating(request, tools.call, uid, work->tree, old_of(*work),
+                                [request, tools, work, read, again](std::optional<Status> refused) {
+                                  if (refused)
+                                    return answer_status(*request, *refused);
+                                  put_admitted(request, tools, std::move(*work), read, again);
+                                });
+               });
 }
 
 void try_create(const Asked& request, const WriteTools& tools, int tries) {
@@ -324,6 +391,20 @@ void try_create(const Asked& request, const WriteTools& tools, int tries) {
 }
 
 }  // namespace
+
+void admit_connection(const Asked& request, const WriteTools& tools, std::function<void()> then) {
+  json::object options = connection_options(*request);
+  if (auto refused = judge(*request, *tools.kinds, *tools.policies, &options, nullptr))
+    return answer_status(*request, *refused);
+  if (!has_webhooks(request->visit->read()->tables))
+    return then();
+  ask_validating(request, tools.call, tools.random_hex(16), std::move(options), std::nullopt,
+                 [request, then = std::move(then)](std::optional<Status> refused) {
+                   if (refused)
+                     return answer_status(*request, *refused);
+                   then();
+                 });
+}
 
 void create_object(const Asked& request, const WriteTools& tools) { try_create(request, tools, kTries); }
 
@@ -614,13 +695,35 @@ void answer_deleted(const Request& request, const Object& object) {
   details["kind"] = request.kind->plural;
   details["uid"] = uid_text(object.meta.uid);
   answer_tree(request, {{"kind", "Status"},
-                                                    {"apiVersion", "v1"},
-                                                    {"metadata", json::object()},
-                                                    {"status", "Success"},
-                                                    {"details", std::move(details)}});
+                        {"apiVersion", "v1"},
+                        {"metadata", json::object()},
+                        {"status", "Success"},
+                        {"details", std::move(details)}});
 }
 
-void try_delete(const Asked& request, const Deletion& how, int tries) {
+// Goes on when rules, policies and webhooks let all of them go; else it answers.
+void ask_deletion(const Asked& request, const WriteTools& tools,
+                  std::shared_ptr<const std::vector<Ref<Object>>> objects, std::size_t at, std::function<void()> then) {
+  for (; at < objects->size(); ++at) {
+    json::object old = shown_tree(*request, *(*objects)[at]);
+    if (auto refused = judge(*request, *tools.kinds, *tools.policies, nullptr, &old))
+      return answer_status(*request, *refused);
+    if (!has_webhooks(request->visit->read()->tables))
+      continue;
+    return ask_validating(request, tools.call, tools.random_hex(16), std::nullopt, std::move(old),
+                          [request, tools, objects, at, then = std::move(then)](std::optional<Status> refused) {
+                            if (refused)
+                              return answer_status(*request, *refused);
+                            ask_deletion(request, tools, objects, at + 1, then);
+                          });
+  }
+  then();
+}
+
+void delete_admitted(const Asked& request, const WriteTools& tools, const Deletion& how, const Ref<Object>& object,
+                     int tries);
+
+void try_delete(const Asked& request, const WriteTools& tools, const Deletion& how, int tries) {
   const Ref<Object> object = find_object(*request);
   if (!object)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
@@ -640,19 +743,24 @@ void try_delete(const Asked& request, const Deletion& how, int tries) {
       std::ranges::find(kLastingNamespaces, object->meta.name) != std::end(kLastingNamespaces))
     return answer_status(
         *request, Status::forbidden(request->resource(), object->meta.name, "this namespace may not be deleted"));
+  ask_deletion(request, tools, std::make_shared<const std::vector<Ref<Object>>>(1, object), 0,
+               [request, tools, how, object, tries] { delete_admitted(request, tools, how, object, tries); });
+}
+
+void delete_admitted(const Asked& request, const WriteTools& tools, const Deletion& how, const Ref<Object>& object,
+                     int tries) {
   if (request->dry_run)
     return answer_shown(*request, *object, 200);
   auto bodies = commands_of(request->visit->read()->tables, *object, how);
   if (bodies.empty())
     return answer_deleted(*request, *object);
-  commit_for(
-      *request, std::move(bodies), Reading{}, [request, how, object, tries](const Result<Answer>& done) {
-        if (!done.ok() && tries > 0 && (done.error().code == Errc::kConflict || done.error().code == Errc::kNotFound))
-          return try_delete(request, how, tries - 1);
-        if (!done.ok())
-          return answer_status(*request, status_of(done.error(), request->resource(), request->target.name));
-        answer_deleted(*request, *object);
-      });
+  commit_for(*request, std::move(bodies), Reading{}, [request, tools, how, object, tries](const Result<Answer>& done) {
+    if (!done.ok() && tries > 0 && (done.error().code == Errc::kConflict || done.error().code == Errc::kNotFound))
+      return try_delete(request, tools, how, tries - 1);
+    if (!done.ok())
+      return answer_status(*request, status_of(done.error(), request->resource(), request->target.name));
+    answer_deleted(*request, *object);
+  });
 }
 
 // Several, kTogetherMax at most in one commit; what has gone by itself meanwhile is no failure.
@@ -685,14 +793,14 @@ void delete_rest(const Asked& request, const Deletion& how, std::shared_ptr<std:
 
 }  // namespace
 
-void delete_object(const Asked& request) {
+void delete_object(const Asked& request, const WriteTools& tools) {
   const auto how = deletion_of(*request);
   if (!how.ok())
     return answer_status(*request, how.error());
-  try_delete(request, *how, kTries);
+  try_delete(request, tools, *how, kTries);
 }
 
-void delete_objects(const Asked& request, const ObjectHistory& history) {
+void delete_objects(const Asked& request, const WriteTools& tools, const ObjectHistory& history) {
   const auto how = deletion_of(*request);
   if (!how.ok())
     return answer_status(*request, how.error());
@@ -702,7 +810,8 @@ void delete_objects(const Asked& request, const ObjectHistory& history) {
   const auto read = request->visit->read();
   auto page = history.page(read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX,
                            selection->keeps, false);
-  delete_rest(request, *how, std::make_shared<std::vector<Ref<Object>>>(std::move(page->objects)), 0);
+  const auto objects = std::make_shared<std::vector<Ref<Object>>>(std::move(page->objects));
+  ask_deletion(request, tools, objects, 0, [request, how = *how, objects] { delete_rest(request, how, objects, 0); });
 }
 
 }  // namespace lockstep::kube

@@ -3,9 +3,11 @@
 
 #include <functional>
 
+#include "frontends/kube/server/admission.h"
 #include "frontends/kube/server/request.h"
 #include "frontends/kube/server/role_book.h"
 #include "frontends/kube/server/service_addresses.h"
+#include "frontends/kube/server/webhook_calls.h"
 
 namespace lockstep::kube {
 
@@ -13,12 +15,17 @@ struct WriteTools {
   std::function<std::string(std::size_t)> random_hex;
   std::shared_ptr<const ServiceAddresses> services;
   std::shared_ptr<const RoleBook> roles;
+  std::shared_ptr<PolicyBook> policies;
+  CallsOut call;  // of webhooks; empty: nobody is called
+  const Kinds* kinds = nullptr;
 };
 
+// Goes on when policies and webhooks let the caller connect to the pod; else it answers.
+void admit_connection(const Asked& request, const WriteTools& tools, std::function<void()> then);
 void create_object(const Asked& request, const WriteTools& tools);
 void update_object(const Asked& request, const WriteTools& tools);
 void patch_object(const Asked& request, const WriteTools& tools);
-void delete_object(const Asked& request);
-void delete_objects(const Asked& request, const ObjectHistory& history);
+void delete_object(const Asked& request, const WriteTools& tools);
+void delete_objects(const Asked& request, const WriteTools& tools, const ObjectHistory& history);
 
 }  // namespace lockstep::kube

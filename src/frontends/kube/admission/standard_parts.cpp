@@ -1,0 +1,100 @@
+#include "frontends/kube/admission/standard_parts.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "base/text.h"
+#include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "model/records.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+constexpr const char* kRuntimeClasses = "runtimeclasses.node.k8s.io";
+constexpr const char* kStorageClasses = "storageclasses.storage.k8s.io";
+constexpr const char* kOldClassName = "volume.beta.kubernetes.io/storage-class";
+constexpr const char* kStandard[] = {"storageclass.kubernetes.io/is-default-class",
+                                     "storageclass.beta.kubernetes.io/is-default-class"};
+
+Status pod_rejected(const json::object& pod, std::string_view why) {
+  return Status::forbidden({"", "pods"}, text_in(part(pod, "metadata"), "name"), format("pod rejected: {}", why));
+}
+
+std::optional<Status> choose_nodes(const json::value& scheduling, json::object& pod, json::object& spec) {
+  if (const json::object* wanted = member_object(scheduling, "nodeSelector"); wanted && !wanted->empty()) {
+    json::value& own = spec["nodeSelector"];
+    json::object& selector = own.is_object() ? own.get_object() : own.emplace_object();
+    for (const auto& [key, value] : *wanted) {
+      const json::value* said = selector.if_contains(key);
+      if (said && *said != value)
+        return pod_rejected(pod, format("conflict: runtimeClass.scheduling.nodeSelector[{}] = {}; "
+                                        "pod.spec.nodeSelector[{}] = {}",
+                                        std::string_view(key), text_of(value), std::string_view(key), text_of(*said)));
+      selector[key] = value;
+    }
+  }
+  if (const json::array* bears = member_array(scheduling, "tolerations"); bears && !bears->empty()) {
+    json::value& own = spec["tolerations"];
+    json::array& all = own.is_array() ? own.get_array() : own.emplace_array();
+    for (const json::value& one : *bears)
+      if (std::ranges::none_of(all, [&](const json::value& there) { return same_json(there, one); }))
+        all.push_back(one);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Status> apply_runtime_class(const Tables& tables, json::object& pod) {
+  json::value* own = pod.if_contains("spec");
+  if (!own || !own->is_object())
+    return std::nullopt;
+  json::object& spec = own->get_object();
+  const std::string name = text_in(spec, "runtimeClassName");
+  const json::object* said = member_object(spec, "overhead");
+  if (name.empty()) {
+    if (said && !said->empty())
+      return pod_rejected(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead");
+    return std::nullopt;
+  }
+  const auto at = tables.objects.find({kRuntimeClasses, "", name});
+  if (at == tables.objects.end())
+    return pod_rejected(pod, format("RuntimeClass \"{}\" not found", name));
+  const json::value body = json::parse(at->second->body);
+  if (const json::object* overhead = member_object(part(body, "overhead"), "podFixed");
+      overhead && !overhead->empty()) {
+    if (said && !said->empty() && !same_json(*said, *overhead))
+      return pod_rejected(pod, "Pod's Overhead doesn't match RuntimeClass's defined Overhead");
+    spec["overhead"] = *overhead;
+  } else if (said && !said->empty()) {
+    return pod_rejected(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead");
+  }
+  return choose_nodes(part(body, "scheduling"), pod, spec);
+}
+
+void choose_storage_class(const Tables& tables, json::object& claim) {
+  json::value* own = claim.if_contains("spec");
+  if (!own || !own->is_object() || part(*own, "storageClassName").is_string() ||
+      !text_in(part(part(claim, "metadata"), "annotations"), kOldClassName).empty())
+    return;
+  const Object* chosen = nullptr;
+  const std::string type(kStorageClasses);
+  for (auto at = tables.objects.lower_bound({type, "", ""});
+       at != tables.objects.end() && std::get<0>(at->first) == type; ++at) {
+    const Object& one = *at->second;
+    const bool standard =
+        one.meta.extra && std::ranges::any_of(one.meta.extra->annotations, [](const auto& entry) {
+          return std::ranges::find(kStandard, entry.first) != std::end(kStandard) && entry.second == "true";
+        });
+    if (standard && (!chosen || one.meta.uid > chosen->meta.uid))  // numbers of objects grow
+      chosen = &one;
+  }
+  if (chosen)
+    own->get_object()["storageClassName"] = chosen->meta.name;
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,159 @@
+#include "frontends/kube/server/webhook_calls.h"
+
+#include "base/text.h"
+#include "frontends/kube/machinery/json_patch.h"
+#include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/server/admission.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+using Objects = std::pair<std::optional<json::object>, std::optional<json::object>>;
+
+AdmissionAttempt attempt_on(const Request& request, const std::optional<json::object>& tree,
+                            const std::optional<json::object>& old) {
+  return attempt_of(request, tree ? &*tree : nullptr, old ? &*old : nullptr);
+}
+
+// What one webhook says: a reply that asks for nothing where it is not to be asked, or failed and may.
+void ask_one(const Asked& request, const CallsOut& call, const std::string& uid, const Webhook& webhook,
+             const AdmissionAttempt& attempt, std::function<void(Answered<WebhookReply>)> then) {
+  const auto holds = conditions_hold(webhook, attempt);
+  if (!holds.ok())
+    return then(holds.error());
+  if (!*holds)
+    return then(WebhookReply());
+  if (request->dry_run && !webhook.is_safe_to_try())
+    return then(Status::bad_request(format("admission webhook \"{}\" does not support dry run", webhook.name)));
+  const auto fail = [webhook, then](const std::string& url, const std::string& why) {
+    if (!webhook.fails_closed())
+      return then(WebhookReply());
+    then(call_failed(webhook, url, why));
+  };
+  const auto read = request->visit->read();
+  const auto target = target_of(read->tables, webhook);
+  if (!target.ok())
+    return fail("", target.error().message);
+  if (!call)
+    return fail(target->url, "this server calls nobody");
+  CallOut out{target->address,
+              target->port,
+              target->server_name,
+              target->ca_pem,
+              target->path,
+              review_text(attempt, uid),
+              seconds(webhook.timeout_s())};
+  call(std::move(out), [webhook, uid, url = target->url, then, fail](Result<std::string> body) {
+    if (!body.ok())
+      return fail(url, body.error().message);
+    auto reply = read_reply(webhook, *body, uid);
+    if (!reply.ok())
+      return fail("", reply.error().message);
+    then(std::move(*reply));
+  });
+}
+
+// Goes through the mutating webhooks; lives as long as a call is out.
+class Mutation : public std::enable_shared_from_this<Mutation> {
+ public:
+  Mutation(Asked request, CallsOut call, std::string uid, Objects objects, std::function<void(Answered<Admitted>)> then)
+      : request_(std::move(request)),
+        call_(std::move(call)),
+        uid_(std::move(uid)),
+        tree_(std::move(objects.first)),
+        old_(std::move(objects.second)),
+        then_(std::move(then)) {}
+
+  void begin() {
+    const auto read = request_->visit->read();
+    webhooks_ = webhooks_for(read->tables, Webhook::Sort::kMutating, attempt_on(*request_, tree_, old_));
+    next();
+  }
+
+ private:
+  void next() {
+    while (at_ < webhooks_.size() && again_ && !(webhooks_[at_].asks_again() && at_ + 1 < changed_last_)) ++at_;
+    if (at_ >= webhooks_.size()) {
+      if (!again_ && changed_last_ > 0) {
+        again_ = true;
+        at_ = 0;
+        return next();
+      }
+      return then_(Admitted{tree_ ? std::move(*tree_) : json::object(), changed_last_ > 0});
+    }
+    ask_one(request_, call_, uid_, webhooks_[at_], attempt_on(*request_, tree_, old_),
+            [self = shared_from_this()](Answered<WebhookReply> reply) { self->take(std::move(reply)); });
+  }
+
+  void take(Answered<WebhookReply> reply) {
+    if (!reply.ok())
+      return then_(reply.error());
+    for (std::string& warning : reply->warnings) request_->warnings.push_back(std::move(warning));
+    if (reply->refused)
+      return then_(*reply->refused);
+    if (reply->patch && tree_) {
+      auto patched = apply_json_patch(json::value(*tree_), *reply->patch);
+      if (!patched.ok() || !patched->is_object())
+        return then_(
+            call_failed(webhooks_[at_], "", patched.ok() ? "its patch leaves no object" : patched.error().message));
+      if (!same_json(json::value(*tree_), *patched)) {
+        tree_ = std::move(patched->get_object());
+        if (!again_)
+          changed_last_ = at_ + 1;
+      }
+    }
+    ++at_;
+    next();
+  }
+
+  Asked request_;
+  CallsOut call_;
+  std::string uid_;
+  std::optional<json::object> tree_, old_;
+  std::function<void(Answered<Admitted>)> then_;
+  std::vector<Webhook> webhooks_;
+  std::size_t at_ = 0;
+  std::size_t changed_last_ = 0;  // behind the last one that changed the object in the first round; 0 = none did
+  bool again_ = false;            // the second round
+};
+
+struct Round {
+  std::size_t left = 0;
+  bool told = false;
+  std::function<void(std::optional<Status>)> then;
+};
+
+}  // namespace
+
+void ask_mutating(const Asked& request, const CallsOut& call, const std::string& uid, std::optional<json::object> tree,
+                  std::optional<json::object> old, std::function<void(Answered<Admitted>)> then) {
+  std::make_shared<Mutation>(request, call, uid, Objects(std::move(tree), std::move(old)), std::move(then))->begin();
+}
+
+void ask_validating(const Asked& request, const CallsOut& call, const std::string& uid,
+                    std::optional<json::object> tree, std::optional<json::object> old,
+                    std::function<void(std::optional<Status>)> then) {
+  const auto objects = std::make_shared<const Objects>(std::move(tree), std::move(old));
+  const AdmissionAttempt attempt = attempt_on(*request, objects->first, objects->second);
+  const auto read = request->visit->read();
+  const std::vector<Webhook> webhooks = webhooks_for(read->tables, Webhook::Sort::kValidating, attempt);
+  if (webhooks.empty())
+    return then(std::nullopt);
+  const auto round = std::make_shared<Round>(Round{webhooks.size(), false, std::move(then)});
+  for (const Webhook& webhook : webhooks)
+    ask_one(request, call, uid, webhook, attempt, [request, objects, round](Answered<WebhookReply> reply) {
+      --round->left;
+      if (round->told)
+        return;
+      if (reply.ok())
+        for (std::string& warning : reply->warnings) request->warnings.push_back(std::move(warning));
+      const std::optional<Status> refused = reply.ok() ? reply->refused : std::optional(reply.error());
+      if (!refused && round->left > 0)
+        return;
+      round->told = true;
+      round->then(refused);
+    });
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,36 @@
+// Asks the webhooks of a request, one after the other or all at once, without anybody waiting for them on our thread.
+#pragma once
+
+#include <functional>
+
+#include "base/time.h"
+#include "frontends/kube/admission/webhooks.h"
+#include "frontends/kube/server/request.h"
+
+namespace lockstep::kube {
+
+struct CallOut {
+  std::string address;
+  std::uint16_t port = 443;
+  std::string server_name, ca_pem, target, body;
+  Duration timeout;
+};
+// Calls a server; the answer's body, on our own thread. Error: why there is none, or it is no success.
+using CallsOut = std::function<void(CallOut, std::function<void(Result<std::string>)>)>;
+
+// What webhooks made of an object: null where it was to be removed.
+struct Admitted {
+  json::object tree;
+  bool changed = false;
+};
+
+// The mutating ones, in their order, each with what those before it made of the object; those that want it are asked
+// again when others changed it after them. old, tree: as in attempt_of().
+void ask_mutating(const Asked& request, const CallsOut& call, const std::string& uid, std::optional<json::object> tree,
+                  std::optional<json::object> old, std::function<void(Answered<Admitted>)> then);
+// The validating ones, all at once. Nothing: none of them refuses it.
+void ask_validating(const Asked& request, const CallsOut& call, const std::string& uid,
+                    std::optional<json::object> tree, std::optional<json::object> old,
+                    std::function<void(std::optional<Status>)> then);
+
+}  // namespace lockstep::kube
