@@ -117,7 +117,7 @@ json::object ContainerViews::status_of(const One& one) const {
                    {"state", state_of(one)},
                    {"lastState", std::move(last)},
                    {"ready", one.kind == ContainerKind::kInit ? ended(one) && told->exit.ok() : told && told->ready},
-                   {"restartCount", told ? told->restarts : 0},
+                   {"restartCount", told ? std::int64_t{told->restarts} : 0},
                    {"image", image},
                    {"imageID", told && !told->image_digest.empty()
                                    ? image.substr(0, image.rfind(':') > image.rfind('/') ? image.rfind(':') : image.npos) + "@" + told->image_digest

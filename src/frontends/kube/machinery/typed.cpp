@@ -133,6 +133,8 @@ class Settler {
     if (!is_number(value))
       return unfit(value, schema);
     const bool narrow = schema.format != "int64";
+    if (value.is_uint64() && value.get_uint64() <= INT64_MAX)  // of a tree that we made
+      value = static_cast<std::int64_t>(value.get_uint64());
     const bool whole = value.is_int64();
     if (!whole || (narrow && (value.get_int64() > INT32_MAX || value.get_int64() < INT32_MIN)))
       return unfit(value, schema, "number " + number_text(value));
