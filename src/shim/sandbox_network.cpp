@@ -181,7 +181,7 @@ Result<std::string> address_in(std::string_view answer) {
 }
 
 Result<SandboxNetwork> enter_sandbox_network(const SandboxPlace& place, const std::string& work,
-                                             const std::string& folder) {
+                                             const std::string& folder, IpcSpace ipc) {
   if (::geteuid() != 0)
     return Error{Errc::kUnsupported, "a task gets an address of its own only where the agent is root", {}};
   if (!parse_ip_range(place.range))
@@ -189,7 +189,7 @@ Result<SandboxNetwork> enter_sandbox_network(const SandboxPlace& place, const st
         Errc::kUnsupported, "this node has no addresses for tasks: its agent's settings name no task_range", {}};
   TRY(check_plugins());
   const int host = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-  if (host < 0 || ::unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) != 0)
+  if (host < 0 || ::unshare(CLONE_NEWNET | CLONE_NEWUTS | (ipc == IpcSpace::kOwn ? CLONE_NEWIPC : 0)) != 0)
     return os_error("cannot make namespaces for the task");
   if (!place.host_name.empty() && ::sethostname(place.host_name.data(), place.host_name.size()) != 0)
     return os_error("cannot set the task's host name");

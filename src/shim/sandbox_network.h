@@ -24,8 +24,9 @@ struct SandboxNetwork {
   std::string answer;  // of the plug-in, for those that follow it
   int host = -1;
 };
+enum class IpcSpace : unsigned char { kOwn, kNodes };
 Result<SandboxNetwork> enter_sandbox_network(const SandboxPlace& place, const std::string& work,
-                                             const std::string& folder);
+                                             const std::string& folder, IpcSpace ipc = IpcSpace::kOwn);
 
 // Ports of the node lead to the sandbox's (CNI's portmap, by the node's packet filter) until they are withdrawn. What
 // was left by sandboxes that were killed is withdrawn first.
