@@ -20,8 +20,7 @@ struct ContainerAsk {
   std::uint16_t group = 0;
   std::uint32_t index = 0;
   std::string container;
-  // kLogs: as the lines were written, each behind its time ("2026-11-26T15:00:00.000000000Z stdout F hello") where
-  // `times`, else the text alone.
+  // kLogs: the lines as they were written, each behind its time ("2026-11-26T15:00:00.000000000Z hello") where `times`.
   bool previous = false;  // of the life before this one
   bool follow = false;    // goes on until the container has ended
   bool times = false;

@@ -226,14 +226,15 @@ class LogSender {
     return !done_;
   }
 
-  void add(std::string_view text, std::string& out) const {
+  void add(std::string_view text, std::string& out) {
     const LogLine line = parse_log_line(text);
     if (!since_.empty() && line.time < since_)
       return;
-    if (ask_.times)
-      out.append(text).push_back('\n');
-    else
-      out.append(line.text).append(line.whole ? "\n" : "");
+    // What goes on in the next line has its time once.
+    if (ask_.times && !in_line_)
+      out.append(line.time).push_back(' ');
+    out.append(line.text).append(line.whole ? "\n" : "");
+    in_line_ = !line.whole;
   }
 
   void send(std::string_view bytes) {
@@ -265,7 +266,7 @@ class LogSender {
   std::vector<int> files_;
   std::size_t at_ = 0;
   std::int64_t left_ = 0;
-  bool done_ = false;
+  bool done_ = false, in_line_ = false;
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ SandboxLogic::SandboxLogic(Sandbox sandbox, Duration grace, Instant now)
   CHECK(!sandbox_.containers.empty());
   for (std::size_t i = 0; i < statuses_.size(); ++i) {
     statuses_[i].name = spec(i).name;
-    statuses_[i].reason = "SandboxInitializing";
+    statuses_[i].reason = sandbox_.front_end_files ? "PodInitializing" : "SandboxInitializing";
   }
   if (sandbox_.front_end_files)
     holds_.push_back({"", "ContainerCreating", ""});  // until it has been asked

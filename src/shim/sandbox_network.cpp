@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include "base/text.h"
 #include "shim/process_tree.h"
 #include "shim/task_inheritance.h"
+#include "wire/json_text.h"
 
 namespace lockstep {
 namespace {
@@ -32,6 +34,7 @@ constexpr const char* kInterface = "eth0";
 constexpr std::int64_t kPluginPatienceUs = 20'000'000;
 constexpr std::size_t kAnswerMax = 64 << 10;
 constexpr const char* kPlugins[] = {"ptp", "host-local"};
+constexpr const char* kPortPlugin = "portmap";
 
 // A descriptor with the text, to be read from its beginning.
 int memory_file(const std::string& text) {
@@ -64,6 +67,8 @@ std::string read_until(int fd, std::int64_t until_us) {
 struct PluginRun {
   std::string work, config;
   int host = -1;  // network namespace in which it runs
+  const char* plugin = kPlugins[0];
+  const char* command = "ADD";
 };
 
 [[noreturn]] void become_plugin(const PluginRun& run, int in, int out, const std::string& network) {
@@ -71,15 +76,12 @@ struct PluginRun {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::setns(run.host, CLONE_NEWNET) != 0 || ::dup2(in, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(out, 2) < 0)
     ::_exit(127);
-  std::string env[] = {"CNI_COMMAND=ADD",
-                       "CNI_CONTAINERID=" + run.work,
-                       "CNI_NETNS=" + network,
-                       format("CNI_IFNAME={}", kInterface),
-                       format("CNI_PATH={}", kCniFolder),
-                       "PATH=/usr/sbin:/usr/bin:/sbin:/bin"};
+  std::string env[] = {
+      format("CNI_COMMAND={}", run.command), "CNI_CONTAINERID=" + run.work,     "CNI_NETNS=" + network,
+      format("CNI_IFNAME={}", kInterface),   format("CNI_PATH={}", kCniFolder), "PATH=/usr/sbin:/usr/bin:/sbin:/bin"};
   char* variables[] = {env[0].data(), env[1].data(), env[2].data(), env[3].data(),
                        env[4].data(), env[5].data(), nullptr};
-  std::string program = format("{}/{}", kCniFolder, kPlugins[0]);
+  std::string program = format("{}/{}", kCniFolder, run.plugin);
   char* words[] = {program.data(), nullptr};
   close_on_exec_from(3);
   ::execve(program.c_str(), words, variables);
@@ -114,7 +116,7 @@ Result<std::string> run_plugin(const PluginRun& run) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
     return said;
   return Error{Errc::kIo,
-               format("the CNI plug-in {}/{} failed: {}", kCniFolder, kPlugins[0],
+               format("the CNI plug-in {}/{} failed: {}", kCniFolder, run.plugin,
                       said.empty() ? "it said nothing" : std::string(trim(said.substr(0, 512)))),
                {}};
 }
@@ -178,8 +180,8 @@ Result<std::string> address_in(std::string_view answer) {
   return Error{Errc::kIo, "the CNI plug-in named no address", {}};
 }
 
-Result<std::string> enter_sandbox_network(const SandboxPlace& place, const std::string& work,
-                                          const std::string& folder) {
+Result<SandboxNetwork> enter_sandbox_network(const SandboxPlace& place, const std::string& work,
+                                             const std::string& folder, IpcSpace ipc) {
   if (::geteuid() != 0)
     return Error{Errc::kUnsupported, "a task gets an address of its own only where the agent is root", {}};
   if (!parse_ip_range(place.range))
@@ -187,14 +189,98 @@ Result<std::string> enter_sandbox_network(const SandboxPlace& place, const std::
         Errc::kUnsupported, "this node has no addresses for tasks: its agent's settings name no task_range", {}};
   TRY(check_plugins());
   const int host = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-  if (host < 0 || ::unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) != 0)
+  if (host < 0 || ::unshare(CLONE_NEWNET | CLONE_NEWUTS | (ipc == IpcSpace::kOwn ? CLONE_NEWIPC : 0)) != 0)
     return os_error("cannot make namespaces for the task");
   if (!place.host_name.empty() && ::sethostname(place.host_name.data(), place.host_name.size()) != 0)
     return os_error("cannot set the task's host name");
   TRY(set_loopback_up());
-  const auto said = run_plugin({work, plugin_configuration(place, folder), host});
-  ::close(host);
-  return address_in(TRY(said));
+  SandboxNetwork network;
+  auto said = run_plugin({work, plugin_configuration(place, folder), host});
+  auto address = said.ok() ? address_in(*said) : Result<std::string>(said.error());
+  if (!address.ok()) {
+    ::close(host);
+    return address.error();
+  }
+  network.address = std::move(*address);
+  network.answer = std::move(*said);
+  network.host = host;
+  return network;
+}
+
+std::string portmap_configuration(const std::vector<PublishedPort>& ports, const std::string& answer) {
+  JsonText j;
+  j.object().field("cniVersion", "0.4.0").field("name", kNetworkName).field("type", kPortPlugin).field("snat", true);
+  j.key("runtimeConfig").object().key("portMappings").array();
+  for (const PublishedPort& port : ports) {
+    j.object().field("hostPort", port.node_port).field("containerPort", port.port).field("protocol", port.protocol);
+    if (!port.node_address.empty())
+      j.field("hostIP", port.node_address);
+    j.end();
+  }
+  j.end().end();
+  if (!answer.empty())
+    j.key("prevResult").raw(answer);
+  j.end();
+  return j.take();
+}
+
+namespace {
+
+std::string published_folder(const std::string& folder) { return folder + "/published"; }
+
+// Those whose address is nobody's any more.
+std::vector<std::string> left_published(const std::string& folder) {
+  std::vector<std::string> out;
+  DIR* const dir = ::opendir(published_folder(folder).c_str());
+  if (!dir)
+    return out;
+  while (const dirent* entry = ::readdir(dir))
+    if (const std::string work = entry->d_name; !work.starts_with('.')) {
+      bool has_address = false;
+      release_where(folder, [&](std::string_view owner) {
+        has_address = has_address || owner == work;
+        return false;
+      });
+      if (!has_address)
+        out.push_back(work);
+    }
+  ::closedir(dir);
+  return out;
+}
+
+}  // namespace
+
+Result<void> publish_ports(const SandboxNetwork& network, const std::vector<PublishedPort>& ports,
+                           const std::string& work, const std::string& folder) {
+  for (const std::string& left : left_published(folder)) withdraw_ports(network.host, left, folder);
+  if (ports.empty())
+    return {};
+  const std::string path = format("{}/{}", published_folder(folder), work);
+  if (::mkdir(published_folder(folder).c_str(), 0700) != 0 && errno != EEXIST)
+    return os_error(path);
+  const std::string undo = portmap_configuration(ports, {});
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const bool kept = fd >= 0 && ::write(fd, undo.data(), undo.size()) == static_cast<ssize_t>(undo.size());
+  if (fd >= 0)
+    ::close(fd);
+  if (!kept)
+    return os_error(path);
+  PluginRun run{work, portmap_configuration(ports, network.answer), network.host};
+  run.plugin = kPortPlugin;
+  TRY(run_plugin(run));
+  return {};
+}
+
+void withdraw_ports(int host, const std::string& work, const std::string& folder) {
+  const std::string path = format("{}/{}", published_folder(folder), work);
+  const auto undo = read_plain(path);
+  if (!undo.ok())
+    return;
+  PluginRun run{work, *undo, host};
+  run.plugin = kPortPlugin;
+  run.command = "DEL";
+  (void)run_plugin(run);
+  ::unlink(path.c_str());
 }
 
 void leave_ipc_of_node() {

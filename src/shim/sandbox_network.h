@@ -18,8 +18,22 @@ inline constexpr std::string_view kAddressFolder = "addresses";  // beside the s
 
 // Returns the address. work: the sandbox's name, as text_of(WorkId). folder: where addresses that are taken are kept.
 // Called by root, by a process without threads, which has the namespaces from then on.
-Result<std::string> enter_sandbox_network(const SandboxPlace& place, const std::string& work,
-                                          const std::string& folder);
+// host: our network namespace until then, for publish_ports; the caller's to close.
+struct SandboxNetwork {
+  std::string address;
+  std::string answer;  // of the plug-in, for those that follow it
+  int host = -1;
+};
+enum class IpcSpace : unsigned char { kOwn, kNodes };
+Result<SandboxNetwork> enter_sandbox_network(const SandboxPlace& place, const std::string& work,
+                                             const std::string& folder, IpcSpace ipc = IpcSpace::kOwn);
+
+// Ports of the node lead to the sandbox's (CNI's portmap, by the node's packet filter) until they are withdrawn. What
+// was left by sandboxes that were killed is withdrawn first.
+Result<void> publish_ports(const SandboxNetwork& network, const std::vector<PublishedPort>& ports,
+                           const std::string& work, const std::string& folder);
+void withdraw_ports(int host, const std::string& work, const std::string& folder);
+std::string portmap_configuration(const std::vector<PublishedPort>& ports, const std::string& answer);
 
 // IPC alone, for containers that share the node's network. Without root they share the node's, too.
 void leave_ipc_of_node();

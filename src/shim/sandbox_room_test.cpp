@@ -25,7 +25,7 @@ TEST(SandboxRooms, names_are_those_of_the_sandbox) {
       text.ends_with("10.0.0.9\tone.web.lab.svc.cluster.local\tone\n\n# Entries added by HostAliases.\n"
                      "1.2.3.4\ta\tb\n"))
       << text;
-  EXPECT_EQ(text.find("node"), text.npos);
+  EXPECT_EQ(text.find("1.1.1.1"), text.npos);
   sandbox = {};
   EXPECT_EQ(hosts_text(sandbox, "one", "", "1.1.1.1 node"),
             "# Kubernetes-managed hosts file (host network).\n1.1.1.1 node\n");

@@ -38,10 +38,19 @@ Result<SandboxTask> SandboxTask::make(const ShimStart& start, const std::string&
   SandboxTask out;
   out.place_ = TRY(make_container_place(state + "/containers", start.launch.process));
   out.place_.work = work;
-  if (start.sandbox.network == TaskNetwork::kOwn)
-    out.address_ = TRY(enter_sandbox_network(start.place, work, addresses));
-  else
+  const bool nodes_ipc = start.sandbox.node_ipc && start.launch.process.uid == 0;
+  if (start.sandbox.network == TaskNetwork::kOwn) {
+    const SandboxNetwork network =
+        TRY(enter_sandbox_network(start.place, work, addresses, nodes_ipc ? IpcSpace::kNodes : IpcSpace::kOwn));
+    out.address_ = network.address;
+    out.addresses_ = addresses;
+    out.host_ = network.host;
+    // Only root's may take ports of the node for themselves.
+    TRY(publish_ports(network, start.launch.process.uid == 0 ? start.sandbox.published : std::vector<PublishedPort>(),
+                      work, addresses));
+  } else if (!nodes_ipc) {
     leave_ipc_of_node();
+  }
   out.spec_fd_ = TRY(text_file(encode_sandbox(start.sandbox)));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -57,13 +66,22 @@ SandboxTask::SandboxTask(SandboxTask&& other) noexcept
       spec_fd_(std::exchange(other.spec_fd_, -1)),
       told_fd_(std::exchange(other.told_fd_, -1)),
       fd_(std::exchange(other.fd_, -1)),
+      host_(std::exchange(other.host_, -1)),
       address_(std::move(other.address_)),
+      addresses_(std::move(other.addresses_)),
       unread_(std::move(other.unread_)),
       told_(std::move(other.told_)) {}
 
 SandboxTask::~SandboxTask() {
   handed_on();
   close_end(fd_);
+  close_end(host_);
+}
+
+void SandboxTask::withdraw() {
+  if (host_ >= 0)
+    withdraw_ports(host_, place_.work, addresses_);
+  close_end(host_);
 }
 
 void SandboxTask::handed_on() {

@@ -25,6 +25,7 @@ class SandboxTask {
   int spec_fd() const { return spec_fd_; }
   int told_fd() const { return told_fd_; }  // the keeper's end
   void handed_on();                         // the keeper has its descriptors
+  void withdraw();                          // ports of the node that lead here: nothing of it runs any more
 
   // -1: nobody tells any more.
   int fd() const { return fd_; }
@@ -39,7 +40,8 @@ class SandboxTask {
 
   ContainerPlace place_;
   int spec_fd_ = -1, told_fd_ = -1, fd_ = -1;
-  std::string address_, unread_, told_;
+  int host_ = -1;  // the node's network namespace, where ports of it were published
+  std::string address_, addresses_, unread_, told_;
 };
 
 // The plan of a task becomes that of the sandbox's keeper.

@@ -511,6 +511,8 @@ void Shim::tell_containers() {
 
 // Once no process of the tasks is left. True: something follows them, and has not ended yet.
 bool Shim::finish_container() {
+  if (sandbox_)
+    sandbox_->withdraw();
   if (finisher_ == 0 && container_) {
     const ContainerPlace place = std::move(*std::exchange(container_, std::nullopt));
     const StepTask& first = *tasks_.front();

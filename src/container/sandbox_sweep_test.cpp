@@ -1,0 +1,61 @@
+#include "container/sandbox_sweep.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "container/open_file.h"
+
+namespace lockstep {
+namespace {
+
+class SandboxSweeps : public ::testing::Test {
+ protected:
+  SandboxSweeps() {
+    char name[] = "/tmp/sandbox-sweep-XXXXXX";
+    home_ = ::mkdtemp(name);
+  }
+  ~SandboxSweeps() override { (void)remove_tree(home_); }
+
+  std::string life(int job) const {
+    return format("{}/jobs/{}/sandboxes/{}-1-task-0.0.1/containers/web/0", home_, job, job);
+  }
+  void make(int job) const {
+    ASSERT_TRUE(make_folders(life(job) + "/upper/etc").ok());
+    ASSERT_TRUE(make_folders(format("{}/jobs/{}/steps", home_, job)).ok());
+    ASSERT_TRUE(make_folders(format("{}/jobs/{}/sandboxes/{}-1-task-0.0.1/volumes/v", home_, job, job)).ok());
+    for (const char* file : {"log", "log.1", "alive", "config.json"})
+      ASSERT_TRUE(write_file(format("{}/{}", life(job), file), "text").ok());
+    ASSERT_TRUE(write_file(life(job) + "/../life", "0\n").ok());
+  }
+  bool has(const std::string& path) const { return ::access(path.c_str(), F_OK) == 0; }
+
+  std::string home_;
+};
+
+TEST_F(SandboxSweeps, of_a_job_that_has_gone_the_logs_stay) {
+  make(1);
+  make(2);
+  ASSERT_TRUE(sweep_sandboxes(home_, {"2"}).ok());
+  for (const char* file : {"log", "log.1", "alive", "../life"})
+    EXPECT_TRUE(has(format("{}/{}", life(1), file))) << file;
+  for (const char* file : {"upper", "config.json"}) EXPECT_FALSE(has(format("{}/{}", life(1), file))) << file;
+  EXPECT_FALSE(has(home_ + "/jobs/1/steps"));
+  EXPECT_FALSE(has(home_ + "/jobs/1/sandboxes/1-1-task-0.0.1/volumes"));
+  EXPECT_TRUE(has(life(2) + "/upper/etc")) << "it is here";
+  EXPECT_TRUE(has(home_ + "/jobs/2/steps"));
+}
+
+TEST_F(SandboxSweeps, they_go_when_they_are_old_or_too_many) {
+  for (const int job : {1, 2, 3}) make(job);
+  ASSERT_TRUE(sweep_sandboxes(home_, {"3"}, {.sandboxes_max = 1}).ok());
+  EXPECT_NE(has(home_ + "/jobs/1"), has(home_ + "/jobs/2"));
+  ASSERT_TRUE(sweep_sandboxes(home_, {"3"}, {.seconds = -1}).ok());
+  EXPECT_FALSE(has(home_ + "/jobs/1"));
+  EXPECT_FALSE(has(home_ + "/jobs/2"));
+  EXPECT_TRUE(has(life(3)));
+}
+
+}  // namespace
+}  // namespace lockstep
