@@ -31,6 +31,11 @@ std::shared_ptr<const Reconciler> replica_set_controller();
 std::shared_ptr<const Reconciler> replication_controller();
 std::shared_ptr<const Reconciler> deployment_controller();
 std::shared_ptr<const Reconciler> job_controller();
+std::shared_ptr<const Reconciler> daemon_set_controller();
+std::shared_ptr<const Reconciler> stateful_set_controller();
+std::shared_ptr<const Reconciler> cron_job_controller();
+std::shared_ptr<const Reconciler> expiry_controller();
+std::shared_ptr<const Reconciler> taint_eviction_controller();
 
 std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem);
 
