@@ -213,22 +213,22 @@ constexpr const char* kOfDeployments =
     R"("matchConstraints":{"resourceRules":[{"apiGroups":["apps"],"apiVersions":["v1"],"operations":["CREATE"],"resources":["deployments"]}]})";
 
 TEST_F(Policies, DenyWithTheirMessage) {
-  policy(std::string("{") + kOfDeployments +
-         R"(,"variables":[{"name":"most","expression":"3"},{"name":"many","expression":"object.spec.replicas > variables.most"}],
-            "validations":[{"expression":"!variables.many","messageExpression":"'at most ' + string(variables.most)"}]
-})");
+  policy(
+      std::string("{") + kOfDeployments +
+      R"x(,"variables":[{"name":"most","expression":"3"},{"name":"many","expression":"object.spec.replicas > variables.most"}],
+            "validations":[{"expression":"!variables.many","messageExpression":"'at most ' + string(variables.most)"}]})x");
   EXPECT_FALSE(check());  // nothing binds it yet
-bind();
-const auto refused = check();
-ASSERT_TRUE(refused);
-EXPECT_EQ(refused->code, 422);
-EXPECT_EQ(refused->reason, "Invalid");
-EXPECT_EQ(
-    refused->message,
-    R"(deployments.apps "d" is forbidden: ValidatingAdmissionPolicy 'few' with binding 'b' denied request: at most 3)");
-EXPECT_FALSE(check("UPDATE"));
-deployment["spec"].as_object()["replicas"] = 3;
-EXPECT_FALSE(check());
+  bind();
+  const auto refused = check();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code, 422);
+  EXPECT_EQ(refused->reason, "Invalid");
+  EXPECT_EQ(
+      refused->message,
+      R"(deployments.apps "d" is forbidden: ValidatingAdmissionPolicy 'few' with binding 'b' denied request: at most 3)");
+  EXPECT_FALSE(check("UPDATE"));
+  deployment["spec"].as_object()["replicas"] = 3;
+  EXPECT_FALSE(check());
 }
 
 TEST_F(Policies, OfChangedObjectsAreReadAnew) {
@@ -250,15 +250,15 @@ TEST_F(Policies, WarnWhereBindingsSaySo) {
 }
 
 TEST_F(Policies, TakeParameters) {
-  policy(std::string("{") + kOfDeployments +
-         R"(,"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"validations":[{"expression":"object.spec.replicas <= int(params.data.most)"}]
-})");
+  policy(
+      std::string("{") + kOfDeployments +
+      R"x(,"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"validations":[{"expression":"object.spec.replicas <= int(params.data.most)"}]})x");
   bind(R"(,"paramRef":{"name":"limits","parameterNotFoundAction":"Deny"})");
-EXPECT_NE(check().value().message.find("no params found for policy binding"), std::string::npos);
-world.put("configmaps", R"({"metadata":{"name":"limits","namespace":"n"},"data":{"most":"4"}})");
-EXPECT_TRUE(check());
-world.put("configmaps", R"({"metadata":{"name":"limits","namespace":"n"},"data":{"most":"5"}})");
-EXPECT_FALSE(check());
+  EXPECT_NE(check().value().message.find("no params found for policy binding"), std::string::npos);
+  world.put("configmaps", R"({"metadata":{"name":"limits","namespace":"n"},"data":{"most":"4"}})");
+  EXPECT_TRUE(check());
+  world.put("configmaps", R"({"metadata":{"name":"limits","namespace":"n"},"data":{"most":"5"}})");
+  EXPECT_FALSE(check());
 }
 
 TEST_F(Policies, ThatCannotBeJudgedFailAsTheySay) {
