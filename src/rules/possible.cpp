@@ -228,7 +228,8 @@ class Whole {
 
 }  // namespace
 
-Result<void> check_possible(const JobSpec& spec, const Partition& partition, const std::vector<const Node*>& as_they_are) {
+Result<void> check_possible(const JobSpec& spec, const Partition& partition,
+                            const std::vector<const Node*>& as_they_are) {
   if (!spec.groups.empty() && check_constraint(spec.groups[0].constraint).ok() &&
       a_few_nodes_do(spec, partition, as_they_are))
     return {};

@@ -73,7 +73,7 @@ constexpr std::int64_t kContainersAtOnce = 12;
 constexpr std::int64_t kCheckpointEveryUs = 10 * kSecondUs;
 constexpr std::int64_t kStageNoteEveryUs = kSecondUs / 4;
 constexpr std::int64_t kStageStallUs = 600 * kSecondUs;  // longer than a file server that starts again is away
-constexpr std::int64_t kContainersGatherUs = 30'000;  // what changes together is told together
+constexpr std::int64_t kContainersGatherUs = 30'000;     // what changes together is told together
 constexpr int kPumpRounds = 16;
 constexpr std::uint64_t kSignalMost = 64;
 constexpr std::int64_t kWorldPatienceUs = 30 * kSecondUs;  // for lockstep-pmi to say the tasks' variables
@@ -248,7 +248,7 @@ class Shim {
   std::optional<SandboxTask> sandbox_;          // of a task that is one
   std::int64_t containers_paid_us_ = 0;         // up to when words of them have been used up
   std::int64_t containers_at_us_ = kTimeNever;  // the next word of them
-  std::int64_t stalls_at_us_ = kTimeNever;  // when a staging that says nothing has stood still too long
+  std::int64_t stalls_at_us_ = kTimeNever;      // when a staging that says nothing has stood still too long
   bool stalled_ = false;
   std::optional<ToldLines> told_;               // of a staging, or of who watches for checkpoints
   std::unique_ptr<TaskStart> watch_;            // who does

@@ -87,9 +87,10 @@ std::optional<std::string> NewPods::add(json::object tree) {
     return refused;
   if (auto refused = ledger_.count(kPodType, tree))
     return format("pods {} is forbidden: {}", quoted(name), *refused);
-  auto work = refused_.empty() ? pod_work(view_.tables(), now_, tree)
-                               : Result<PodWork>(PodWork{
-                                     pod_without_work(view_.tables(), now_, std::move(tree), refused_), refused_});
+  auto work =
+      refused_.empty()
+          ? pod_work(view_.tables(), now_, tree)
+          : Result<PodWork>(PodWork{pod_without_work(view_.tables(), now_, std::move(tree), refused_), refused_});
   if (!work.ok())
     return format("Pod {} is invalid: {}: {}", quoted(name), work.error().field, work.error().message);
   names_.insert(name);
