@@ -153,8 +153,7 @@ class Api::Front final : public FrontVisit {
   void commit(std::vector<CommandBody> bodies, Reading read, std::function<void(Result<Answer>)> then) override {
     commit_as(visit_.caller, std::move(bodies), std::move(read), std::move(then));
   }
-  void commit_judged(std::vector<CommandBody> bodies, Reading read,
-                     std::function<void(Result<Answer>)> then) override {
+  void commit_judged(std::vector<CommandBody> bodies, Reading read, std::function<void(Result<Answer>)> then) override {
     CHECK(judges_, "the row's front end judges who may");
     commit_as({.user = {}, .admin = true}, std::move(bodies), std::move(read), std::move(then));
   }

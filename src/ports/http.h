@@ -31,11 +31,11 @@ struct Peer {
 };
 
 struct HttpRequest {
-  std::string method;                                       // "GET"
-  std::string path;                                         // decoded, without the query
-  std::map<std::string, std::string, std::less<>> query;    // decoded; of a name that comes again its last value
+  std::string method;                                        // "GET"
+  std::string path;                                          // decoded, without the query
+  std::map<std::string, std::string, std::less<>> query;     // decoded; of a name that comes again its last value
   std::vector<std::pair<std::string, std::string>> earlier;  // and those before it, in order
-  std::map<std::string, std::string, std::less<>> headers;  // names in lower case
+  std::map<std::string, std::string, std::less<>> headers;   // names in lower case
   std::string body;
   Peer peer;
 };

@@ -100,8 +100,8 @@ std::optional<Status> use_account(const Tables& tables, json::object& pod) {
   const std::string ns = text_in(metadata, "namespace");
   const Object* account = find(tables, "serviceaccounts", ns, name);
   if (!account)
-    return forbidden(pod, format("error looking up service account {}/{}: serviceaccount \"{}\" not found", ns, name,
-                                 name));
+    return forbidden(pod,
+                     format("error looking up service account {}/{}: serviceaccount \"{}\" not found", ns, name, name));
   const json::value body = json::parse(account->body);
   if (list_in(spec_of(pod), "imagePullSecrets").empty() && !list_in(body, "imagePullSecrets").empty())
     spec["imagePullSecrets"] = list_in(body, "imagePullSecrets");
@@ -124,7 +124,8 @@ void bear_lost_nodes(json::object& pod) {
     });
     if (!told)
       array_at(spec, "tolerations")
-          .push_back(json::object{{"key", key}, {"operator", "Exists"}, {"effect", "NoExecute"}, {"tolerationSeconds", kBearSeconds}});
+          .push_back(json::object{
+              {"key", key}, {"operator", "Exists"}, {"effect", "NoExecute"}, {"tolerationSeconds", kBearSeconds}});
   }
 }
 
@@ -150,8 +151,8 @@ constexpr std::string_view kClasses = "priorityclasses.scheduling.k8s.io";
 Priority standard_priority(const Tables& tables) {
   std::optional<Priority> out;
   const std::string type(kClasses);
-  for (auto at = tables.objects.lower_bound({type, "", ""}); at != tables.objects.end() && std::get<0>(at->first) == type;
-       ++at) {
+  for (auto at = tables.objects.lower_bound({type, "", ""});
+       at != tables.objects.end() && std::get<0>(at->first) == type; ++at) {
     if (!flag_in(json::parse(at->second->body), "globalDefault"))
       continue;
     Priority one = of_class(*at->second);

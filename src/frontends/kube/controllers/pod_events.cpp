@@ -74,7 +74,8 @@ class PodEvents {
   }
 
   void tell_container(const ContainerStatus& one) {
-    const std::string name = one.name, where = format("{}_{}({})", pod_.meta.name, pod_.meta.ns.get(), uid_text(pod_.meta.uid));
+    const std::string name = one.name,
+                      where = format("{}_{}({})", pod_.meta.name, pod_.meta.ns.get(), uid_text(pod_.meta.uid));
     const bool lived = one.state != ContainerState::kWaiting || one.restarts > 0;
     const std::int64_t lives = std::int64_t{one.restarts} + (one.state == ContainerState::kWaiting ? 0 : 1);
     if (lived && recent(one.started)) {
@@ -87,7 +88,8 @@ class PodEvents {
     }
     if (one.state == ContainerState::kWaiting) {
       if (one.reason == "CrashLoopBackOff")
-        tell(kNode, kWarning, "BackOff", format("Back-off restarting failed container {} in pod {}", name, where), lives);
+        tell(kNode, kWarning, "BackOff", format("Back-off restarting failed container {} in pod {}", name, where),
+             lives);
       else if (one.reason == "ErrImagePull" || one.reason == "ImagePullBackOff")
         tell(kNode, kWarning, one.reason == "ErrImagePull" ? "Failed" : "BackOff", format("{}: {}", name, one.message));
       else if (!one.reason.empty() && one.reason != "ContainerCreating" && one.reason != "PodInitializing")
@@ -95,7 +97,8 @@ class PodEvents {
     }
     for (const std::string* reason : {&one.reason, &one.last_reason})
       if (reason->ends_with("ProbeFailed")) {
-        tell(kNode, kWarning, "Unhealthy", format("{} of container {}", *reason, name), std::max<std::int64_t>(1, one.restarts));
+        tell(kNode, kWarning, "Unhealthy", format("{} of container {}", *reason, name),
+             std::max<std::int64_t>(1, one.restarts));
         tell(kNode, kNormal, "Killing", format("Container {} failed its probe, will be restarted", name),
              std::max<std::int64_t>(1, one.restarts));
         break;

@@ -105,10 +105,10 @@ Result<std::map<std::string, std::string>> claims_of(const Tables& tables, const
     if (path.empty())
       path = text_in(part(part(body, "spec"), "local"), "path");
     if (path.empty())
-      return Error{Errc::kUnavailable,
-                   format("persistentvolume \"{}\" is of a kind that nodes here do not mount: hostPath and local are",
-                          name),
-                   {}};
+      return Error{
+          Errc::kUnavailable,
+          format("persistentvolume \"{}\" is of a kind that nodes here do not mount: hostPath and local are", name),
+          {}};
     out[text_in(volume, "name")] = path;
   }
   return out;
@@ -124,15 +124,14 @@ std::vector<std::string> name_servers_of(const Tables& tables) {
 
 // --- what the status says before the pod has a job ---
 
-void put_scheduled(json::object& tree, const std::string& reason, const std::string& message,
-                   const std::string& time) {
+void put_scheduled(json::object& tree, const std::string& reason, const std::string& message, const std::string& time) {
   json::value& status = tree["status"];
   if (!status.is_object())
     status.emplace_object();
   if (text_in(status, "phase").empty())
     status.as_object()["phase"] = "Pending";
-  json::object wanted{{"type", "PodScheduled"}, {"status", "False"}, {"lastProbeTime", nullptr},
-                      {"lastTransitionTime", time}, {"reason", reason}, {"message", message}};
+  json::object wanted{{"type", "PodScheduled"},     {"status", "False"}, {"lastProbeTime", nullptr},
+                      {"lastTransitionTime", time}, {"reason", reason},  {"message", message}};
   json::array conditions;
   for (const json::value& one : list_in(status, "conditions")) {
     if (text_in(one, "type") != "PodScheduled") {
@@ -166,8 +165,7 @@ CommandBody object_alone(const Tables& tables, Instant now, json::object tree, c
 
 }  // namespace
 
-CommandBody pod_without_work(const Tables& tables, Instant now, json::object tree, const std::string& why,
-                             Seq if_seq) {
+CommandBody pod_without_work(const Tables& tables, Instant now, json::object tree, const std::string& why, Seq if_seq) {
   return object_alone(tables, now, std::move(tree), "Unschedulable", why, if_seq);
 }
 
@@ -183,7 +181,8 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
   // Somebody else's scheduler binds it, or nobody.
   const std::string scheduler = text_in(spec, "schedulerName");
   if (text_in(spec, "nodeName").empty() && !scheduler.empty() && scheduler != kScheduler)
-    return PodWork{PutObject{object_of(kPods, std::move(tree)), if_seq}, format("scheduler {} is to bind it", scheduler)};
+    return PodWork{PutObject{object_of(kPods, std::move(tree)), if_seq},
+                   format("scheduler {} is to bind it", scheduler)};
   Places places = places_of(tables, tree);
   if (places.none)
     return wait("Unschedulable", unschedulable_words(std::move(places.refused)));

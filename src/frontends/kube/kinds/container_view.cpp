@@ -64,8 +64,8 @@ bool ContainerViews::failed(const One& one) { return ended(one) && !one.told->ex
 json::object ContainerViews::terminated(const One& one, Instant started, Instant ended, std::string_view reason,
                                         std::string_view message) const {
   const std::uint32_t life = one.told->state == ContainerState::kEnded ? one.told->restarts
-                             : one.told->restarts > 0                 ? one.told->restarts - 1
-                                                                      : 0;
+                             : one.told->restarts > 0                  ? one.told->restarts - 1
+                                                                       : 0;
   json::object out{{"exitCode", exit_code_of(one.told->exit)}, {"reason", reason}};
   if (one.told->exit.signal)
     out["signal"] = one.told->exit.signal;
@@ -81,8 +81,8 @@ json::object ContainerViews::state_of(const One& one) const {
   if (one.told && one.told->state == ContainerState::kRunning)
     return {{"running", {{"startedAt", time(one.told->started)}}}};
   if (ended(one))
-    return {{"terminated",
-             terminated(one, one.told->started, one.told->ended, word_of_end(*one.told), one.told->message)}};
+    return {
+        {"terminated", terminated(one, one.told->started, one.told->ended, word_of_end(*one.told), one.told->message)}};
   json::object waiting;
   std::string reason = one.told ? one.told->reason : "", message = one.told ? one.told->message : "";
   if (reason.empty()) {
@@ -107,22 +107,24 @@ json::object ContainerViews::status_of(const One& one) const {
     const Instant began = told->last_started ? told->last_started : waits ? told->started : Instant{};
     const Instant over = told->last_ended ? told->last_ended : waits ? told->ended : told->started;
     const std::string_view word = !told->last_reason.empty() ? std::string_view(told->last_reason)
-                                  : told->exit.oom            ? "OOMKilled"
-                                  : told->exit.ok()           ? "Completed"
-                                                              : "Error";
+                                  : told->exit.oom           ? "OOMKilled"
+                                  : told->exit.ok()          ? "Completed"
+                                                             : "Error";
     last["terminated"] = terminated(one, began, over, word, told->last_message);
   }
   const bool running = told && told->state == ContainerState::kRunning;
-  json::object out{{"name", text_in(*one.asked, "name")},
-                   {"state", state_of(one)},
-                   {"lastState", std::move(last)},
-                   {"ready", one.kind == ContainerKind::kInit ? ended(one) && told->exit.ok() : told && told->ready},
-                   {"restartCount", told ? told->restarts : 0},
-                   {"image", image},
-                   {"imageID", told && !told->image_digest.empty()
-                                   ? image.substr(0, image.rfind(':') > image.rfind('/') ? image.rfind(':') : image.npos) + "@" + told->image_digest
-                                   : std::string()},
-                   {"started", running && (told->begun || told->ready)}};
+  json::object out{
+      {"name", text_in(*one.asked, "name")},
+      {"state", state_of(one)},
+      {"lastState", std::move(last)},
+      {"ready", one.kind == ContainerKind::kInit ? ended(one) && told->exit.ok() : told && told->ready},
+      {"restartCount", told ? told->restarts : 0},
+      {"image", image},
+      {"imageID", told && !told->image_digest.empty()
+                      ? image.substr(0, image.rfind(':') > image.rfind('/') ? image.rfind(':') : image.npos) + "@" +
+                            told->image_digest
+                      : std::string()},
+      {"started", running && (told->begun || told->ready)}};
   if (lived)
     out["containerID"] = id_of(one, told->state == ContainerState::kWaiting ? told->restarts - 1 : told->restarts);
   return out;

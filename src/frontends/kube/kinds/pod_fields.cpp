@@ -49,9 +49,7 @@ std::optional<Quantity> quantity_in(const json::value& value, std::string_view k
   return read.ok() ? std::optional(*read) : std::nullopt;
 }
 
-const json::array& containers_in(const json::object& pod, std::string_view list) {
-  return list_in(spec_of(pod), list);
-}
+const json::array& containers_in(const json::object& pod, std::string_view list) { return list_in(spec_of(pod), list); }
 
 const json::value* container_named(const json::object& pod, std::string_view name) {
   for (const std::string_view list : kLists)
@@ -61,7 +59,9 @@ const json::value* container_named(const json::object& pod, std::string_view nam
   return nullptr;
 }
 
-bool is_sidecar(const json::value& init_container) { return text_of(part(init_container, "restartPolicy")) == "Always"; }
+bool is_sidecar(const json::value& init_container) {
+  return text_of(part(init_container, "restartPolicy")) == "Always";
+}
 
 std::string_view qos_class(const json::object& pod) {
   bool any = false, guaranteed = true;

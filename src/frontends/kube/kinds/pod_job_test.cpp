@@ -160,10 +160,11 @@ TEST(PodJob, ProbesAndHooks) {
 TEST(PodJob, NamesAndNetwork) {
   PodSite site;
   site.name_servers = {"10.96.0.10"};
-  const JobSpec made = job(R"({"dnsPolicy":"ClusterFirst","subdomain":"sub","hostAliases":[{"ip":"1.2.3.4","hostnames":["a"]}],
+  const JobSpec made =
+      job(R"({"dnsPolicy":"ClusterFirst","subdomain":"sub","hostAliases":[{"ip":"1.2.3.4","hostnames":["a"]}],
     "dnsConfig":{"nameservers":["9.9.9.9"],"options":[{"name":"ndots","value":"2"}]},
     "containers":[{"name":"a","image":"i","ports":[{"containerPort":80,"hostPort":8080,"protocol":"UDP"}]}]})",
-                           site);
+          site);
   const Sandbox& box = sandbox_of(made);
   EXPECT_EQ(box.network, TaskNetwork::kOwn);
   EXPECT_EQ(box.host_name, "web");
@@ -190,8 +191,10 @@ TEST(PodPlacement, SelectorsAffinityAndTaints) {
   EXPECT_EQ(refuses(tolerates + R"(,"nodeSelector":{"disk":"ssd"})"), "");
   EXPECT_NE(refuses(tolerates + R"(,"nodeSelector":{"disk":"hdd"})"), "");
   const auto affinity = [&](const std::string& terms) {
-    return refuses(tolerates + R"(,"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[)" +
-                   terms + "]}}}");
+    return refuses(
+        tolerates +
+        R"(,"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[)" +
+        terms + "]}}}");
   };
   EXPECT_EQ(affinity(R"({"matchExpressions":[{"key":"size","operator":"Gt","values":["4"]}]})"), "");
   EXPECT_NE(affinity(R"({"matchExpressions":[{"key":"disk","operator":"DoesNotExist"}]})"), "");
@@ -213,8 +216,10 @@ TEST(PodEnv, ReferencesAsKubernetesExpandsThem) {
 
 TEST(PodFields, QualityOfService) {
   EXPECT_EQ(qos_class(pod(R"({"containers":[{"name":"a"}]})")), "BestEffort");
-  EXPECT_EQ(qos_class(pod(R"({"containers":[{"resources":{"limits":{"cpu":"1","memory":"1"},"requests":{"cpu":"1","memory":"1"}}}]})")),
-            "Guaranteed");
+  EXPECT_EQ(
+      qos_class(pod(
+          R"({"containers":[{"resources":{"limits":{"cpu":"1","memory":"1"},"requests":{"cpu":"1","memory":"1"}}}]})")),
+      "Guaranteed");
   EXPECT_EQ(qos_class(pod(R"({"containers":[{"resources":{"requests":{"cpu":"1"}}}]})")), "Burstable");
 }
 

@@ -44,12 +44,11 @@ bool holds(const json::value& expression, const std::optional<std::string>& valu
 bool term_matches(const json::value& term, const json::object& node) {
   const json::array &labels = list_in(term, "matchExpressions"), &fields = list_in(term, "matchFields");
   const std::string name = text_in(part(node, "metadata"), "name");
-  return !(labels.empty() && fields.empty()) &&
-         std::ranges::all_of(labels,
-                             [&](const json::value& one) { return holds(one, label_of(node, text_in(one, "key"))); }) &&
-         std::ranges::all_of(fields, [&](const json::value& one) {
-           return text_in(one, "key") == "metadata.name" && holds(one, name);
-         });
+  return !(labels.empty() && fields.empty()) && std::ranges::all_of(labels, [&](const json::value& one) {
+    return holds(one, label_of(node, text_in(one, "key")));
+  }) && std::ranges::all_of(fields, [&](const json::value& one) {
+    return text_in(one, "key") == "metadata.name" && holds(one, name);
+  });
 }
 
 bool labels_match(const json::value& spec, const json::object& node) {
@@ -59,9 +58,8 @@ bool labels_match(const json::value& spec, const json::object& node) {
         return false;
   const json::value& required =
       part(part(part(spec, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
-  return !required.is_object() || std::ranges::any_of(list_in(required, "nodeSelectorTerms"), [&](const json::value& t) {
-    return term_matches(t, node);
-  });
+  return !required.is_object() || std::ranges::any_of(list_in(required, "nodeSelectorTerms"),
+                                                      [&](const json::value& t) { return term_matches(t, node); });
 }
 
 }  // namespace

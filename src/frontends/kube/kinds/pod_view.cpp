@@ -89,8 +89,7 @@ void show_waiting(const Showing& of) {
   if (of.waits.empty())
     return;
   json::array conditions;
-  add_condition(conditions, of,
-                {"PodScheduled", false, of.job().submitted, "Unschedulable", std::string(of.waits)});
+  add_condition(conditions, of, {"PodScheduled", false, of.job().submitted, "Unschedulable", std::string(of.waits)});
   put_conditions(of, std::move(conditions));
 }
 
@@ -156,9 +155,9 @@ void show_running(const Showing& of) {
   const Instant began = of.job().started;
   json::array conditions;
   const bool has_sandbox = of.records.task && of.records.task->state == TaskState::kRunning;
-  add_condition(conditions, of,
-                {"PodReadyToStartContainers", has_sandbox && !over, has_sandbox ? of.records.task->started : began,
-                 {}, {}});
+  add_condition(
+      conditions, of,
+      {"PodReadyToStartContainers", has_sandbox && !over, has_sandbox ? of.records.task->started : began, {}, {}});
   const bool initialized = views.initialized() || phase == "Succeeded";
   add_condition(conditions, of,
                 {"Initialized", initialized, std::max(began, views.initialized_at()),
@@ -219,7 +218,8 @@ void show_deletion(const Showing& of) {
   json::object& metadata = object_at(of.tree, "metadata");
   const auto grace = integer_in(part(of.tree, "metadata"), "deletionGracePeriodSeconds");
   if (grace)
-    metadata["deletionTimestamp"] = of.time(of.pod.meta.extra->deleting + seconds(std::clamp<std::int64_t>(*grace, 0, INT32_MAX)));
+    metadata["deletionTimestamp"] =
+        of.time(of.pod.meta.extra->deleting + seconds(std::clamp<std::int64_t>(*grace, 0, INT32_MAX)));
 }
 
 }  // namespace
@@ -263,7 +263,8 @@ void show_pod(json::object& tree, const Object& pod, const PodRecords& records, 
   }
   if (records.job->state == JobState::kPending)
     show_waiting(of);
-  else if (is_final(records.job->state) && pod_has_ended(tree) && !of.status().as_object().contains("containerStatuses"))
+  else if (is_final(records.job->state) && pod_has_ended(tree) &&
+           !of.status().as_object().contains("containerStatuses"))
     return;
   else
     show_running(of);

@@ -49,8 +49,9 @@ struct PodViews : testing::Test {
   }
   json::object shown(bool has_task = true, std::string_view waits = {}) {
     json::object out = tree;
-    show_pod(out, object, {std::make_shared<const Job>(job), has_task ? std::make_shared<const Task>(task) : nullptr,
-                           std::make_shared<const Node>(node)},
+    show_pod(out, object,
+             {std::make_shared<const Job>(job), has_task ? std::make_shared<const Task>(task) : nullptr,
+              std::make_shared<const Node>(node)},
              waits, {});
     return out;
   }

@@ -58,9 +58,9 @@ void check_amounts(const json::value& container, const std::string& path, FieldE
         out.push_back(field_invalid(at, json::value(amount->text()), "must be an integer"));
       const auto limit = quantity_in(limits, name);
       if (std::string_view(which) == "requests" && amount && limit && *limit < *amount)
-        out.push_back(field_invalid(format("{}.resources.requests", path), json::value(amount->text()),
-                                    format("must be less than or equal to {} limit of {}", std::string_view(name),
-                                           limit->text())));
+        out.push_back(field_invalid(
+            format("{}.resources.requests", path), json::value(amount->text()),
+            format("must be less than or equal to {} limit of {}", std::string_view(name), limit->text())));
     }
   }
 }
@@ -118,9 +118,11 @@ void check_variables(const json::value& container, const std::string& path, Fiel
     if (name.empty())
       out.push_back(field_required(at + ".name"));
     else if (name.find('=') != name.npos)
-      out.push_back(field_invalid(at + ".name", json::value(name), "a valid environment variable name must not contain '='"));
+      out.push_back(
+          field_invalid(at + ".name", json::value(name), "a valid environment variable name must not contain '='"));
     if (!part(one, "valueFrom").is_null() && !text_in(one, "value").empty())
-      out.push_back(field_invalid(at + ".valueFrom", json::value(""), "may not be specified when `value` is not empty"));
+      out.push_back(
+          field_invalid(at + ".valueFrom", json::value(""), "may not be specified when `value` is not empty"));
   }
 }
 
@@ -148,7 +150,8 @@ void check_containers(const json::object& pod, const std::set<std::string>& volu
       if (image.empty())
         out.push_back(field_required(path + ".image"));
       else if (trim(image) != image)
-        out.push_back(field_invalid(path + ".image", json::value(image), "must not have leading or trailing whitespace"));
+        out.push_back(
+            field_invalid(path + ".image", json::value(image), "must not have leading or trailing whitespace"));
       check_amounts(one, path, out);
       check_mounts(one, path, volumes, out);
       check_ports(one, path, on_node, out);
@@ -157,8 +160,9 @@ void check_containers(const json::object& pod, const std::set<std::string>& volu
       if (list == kLists[0] && !is_sidecar(one))
         for (const char* not_there : {"lifecycle", "livenessProbe", "readinessProbe", "startupProbe"})
           if (part(one, not_there).is_object())
-            out.push_back(field_forbidden(path + "." + not_there, "may not be set for init containers without "
-                                                                  "restartPolicy=Always"));
+            out.push_back(field_forbidden(path + "." + not_there,
+                                          "may not be set for init containers without "
+                                          "restartPolicy=Always"));
     }
   }
   if (containers_in(pod, "containers").empty())
@@ -191,7 +195,8 @@ std::set<std::string> check_volumes(const json::object& pod, FieldErrors& out) {
 void check_spec(const json::object& pod, FieldErrors& out) {
   const json::value& spec = spec_of(pod);
   check_containers(pod, check_volumes(pod, out), out);
-  if (const auto deadline = integer_in(spec, "activeDeadlineSeconds"); deadline && (*deadline < 1 || *deadline > INT32_MAX))
+  if (const auto deadline = integer_in(spec, "activeDeadlineSeconds");
+      deadline && (*deadline < 1 || *deadline > INT32_MAX))
     out.push_back(field_invalid("spec.activeDeadlineSeconds", json::value(*deadline),
                                 "must be between 1 and 2147483647, inclusive"));
   for (const char* key : {"hostname", "subdomain"})
@@ -199,11 +204,13 @@ void check_spec(const json::object& pod, FieldErrors& out) {
       for (const std::string& fault : dns_label_faults(name))
         out.push_back(field_invalid(std::string("spec.") + key, json::value(name), fault));
   if (text_in(spec, "dnsPolicy") == "None" && texts_in(part(spec, "dnsConfig"), "nameservers").empty())
-    out.push_back(field_required("spec.dnsConfig.nameservers", "must provide at least one DNS nameserver when "
-                                                               "`dnsPolicy` is None"));
+    out.push_back(field_required("spec.dnsConfig.nameservers",
+                                 "must provide at least one DNS nameserver when "
+                                 "`dnsPolicy` is None"));
   if (flag_in(spec, "hostPID") && flag_in(spec, "shareProcessNamespace"))
-    out.push_back(field_invalid("spec.shareProcessNamespace", json::value(true), "ShareProcessNamespace and HostPID "
-                                                                                "cannot both be enabled"));
+    out.push_back(field_invalid("spec.shareProcessNamespace", json::value(true),
+                                "ShareProcessNamespace and HostPID "
+                                "cannot both be enabled"));
   std::size_t i = 0;
   for (const json::value& one : list_in(part(spec, "securityContext"), "sysctls")) {
     const std::string name = text_in(one, "name");
@@ -223,7 +230,8 @@ void check_spec(const json::object& pod, FieldErrors& out) {
                                   "operator must be Exists when `key` is empty, which means \"match all values and all "
                                   "keys\""));
     if (how == "Exists" && !text_in(one, "value").empty())
-      out.push_back(field_invalid(path + ".operator", json::value(how), "value must be empty when `operator` is 'Exists'"));
+      out.push_back(
+          field_invalid(path + ".operator", json::value(how), "value must be empty when `operator` is 'Exists'"));
     if (integer_in(one, "tolerationSeconds") && text_in(one, "effect") != "NoExecute")
       out.push_back(field_invalid(path + ".effect", json::value(text_in(one, "effect")),
                                   "effect must be 'NoExecute' when `tolerationSeconds` is set"));
@@ -271,8 +279,8 @@ void check_changes(const json::object& pod, const json::object& old, FieldErrors
                                 deadline ? format("must be less than or equal to previous value: {}", *before)
                                          : "must not update from a positive integer to nil value"));
   if (!holds_all(list_in(now, "tolerations"), list_in(was, "tolerations")))
-    out.push_back(field_forbidden("spec.tolerations",
-                                  "existing toleration can not be modified except its tolerationSeconds"));
+    out.push_back(
+        field_forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"));
   if (!holds_all(list_in(was, "schedulingGates"), list_in(now, "schedulingGates")))
     out.push_back(field_forbidden("spec.schedulingGates", "only deletion is allowed, but found new scheduling gate"));
   if (changes_more(pod, old))

@@ -42,7 +42,8 @@ class WebSocketChannels final : public ClientChannels {
       bytes.remove_prefix(piece.size());
       std::string data(1, static_cast<char>(as_text_ ? '0' + channel : channel));
       data += as_text_ ? base64_text(piece) : std::string(piece);
-      stream_->write(web_socket_frame(as_text_ ? WebSocketMessage::Kind::kText : WebSocketMessage::Kind::kBinary, data));
+      stream_->write(
+          web_socket_frame(as_text_ ? WebSocketMessage::Kind::kText : WebSocketMessage::Kind::kBinary, data));
     } while (!bytes.empty());
   }
 
@@ -75,7 +76,8 @@ class WebSocketChannels final : public ClientChannels {
     if (one.kind == Kind::kPong || one.data.empty())
       return;
     std::string data = one.data.substr(1);
-    const unsigned channel = as_text_ ? static_cast<unsigned>(one.data[0] - '0') : static_cast<unsigned char>(one.data[0]);
+    const unsigned channel =
+        as_text_ ? static_cast<unsigned>(one.data[0] - '0') : static_cast<unsigned char>(one.data[0]);
     if (as_text_) {
       auto bytes = bytes_of_base64(data);
       if (!bytes)
@@ -194,10 +196,9 @@ bool asks_for(const HttpRequest& http, std::string_view upgrade) {
 
 std::unique_ptr<ClientChannels> web_socket_channels(const HttpRequest& http,
                                                     const std::function<std::string(std::string_view)>& sha1) {
-  const std::string protocol =
-      chosen_protocol(header_of(http, "sec-websocket-protocol"),
-                      {"v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io", "v4.base64.channel.k8s.io",
-                       "base64.channel.k8s.io"});
+  const std::string protocol = chosen_protocol(header_of(http, "sec-websocket-protocol"),
+                                               {"v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io",
+                                                "v4.base64.channel.k8s.io", "base64.channel.k8s.io"});
   if (protocol.empty())
     return nullptr;
   auto out = std::make_unique<WebSocketChannels>(protocol.find("base64") != protocol.npos);

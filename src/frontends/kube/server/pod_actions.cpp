@@ -57,8 +57,9 @@ Answered<Ref<Object>> budget_of(const Tables& tables, const Object& pod) {
     if (!wanted.ok() || !wanted->matches(labels))
       continue;
     if (found)
-      return Status::internal("This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
-                              "support.");
+      return Status::internal(
+          "This pod has more than one PodDisruptionBudget, which the eviction subresource does not "
+          "support.");
     found = at->second;
   }
   return found;
@@ -90,7 +91,8 @@ Answered<std::optional<CommandBody>> take_from(const Object& budget, const json:
     if (policy == "AlwaysAllow" || (healthy >= desired && desired > 0))
       return std::optional<CommandBody>();
   }
-  if (integer_in(status, "observedGeneration").value_or(0) < integer_in(part(body, "metadata"), "generation").value_or(0))
+  if (integer_in(status, "observedGeneration").value_or(0) <
+      integer_in(part(body, "metadata"), "generation").value_or(0))
     return violates(format("The disruption budget {} is still being processed by the server.", budget.meta.name));
   const std::int64_t allowed = integer_in(status, "disruptionsAllowed").value_or(0);
   if (allowed <= 0)
@@ -156,12 +158,12 @@ void try_bind(const Asked& request, const std::string& name, const std::string& 
   const auto read = request->visit->read();
   json::object tree = pod_as_shown(read->tables, *pod);
   if (is_deleting(*pod))
-    return answer_status(*request, cannot_bind(*pod, format("pod {} is being deleted, cannot be assigned to a host", name)));
+    return answer_status(*request,
+                         cannot_bind(*pod, format("pod {} is being deleted, cannot be assigned to a host", name)));
   if (const std::string bound = text_in(spec_of(tree), "nodeName"); !bound.empty())
     return answer_status(*request, cannot_bind(*pod, format("pod {} is already assigned to node \"{}\"", name, bound)));
   if (!list_in(spec_of(tree), "schedulingGates").empty())
-    return answer_status(*request,
-                         cannot_bind(*pod, format("pod {} has non-empty .spec.schedulingGates", name)));
+    return answer_status(*request, cannot_bind(*pod, format("pod {} has non-empty .spec.schedulingGates", name)));
   if (!read->tables.node(node))
     return answer_status(*request, Status::not_found({"", "nodes"}, node));
   const PodRecords records = records_of_pod(read->tables, *pod);
@@ -196,11 +198,12 @@ void bind_pod(const Asked& request) {
   const auto body = read_body(*request, request->http().body);
   if (!body.ok())
     return answer_status(*request, body.error());
-  std::string name = request->target.subresource.empty() ? text_in(part(*body, "metadata"), "name") : request->target.name;
+  std::string name =
+      request->target.subresource.empty() ? text_in(part(*body, "metadata"), "name") : request->target.name;
   const std::string node = text_in(part(*body, "target"), "name"), kind = text_in(part(*body, "target"), "kind");
   if (name.empty() || node.empty() || (!kind.empty() && kind != "Node"))
-    return answer_status(*request,
-                         Status::invalid({"", "Binding"}, name, {{"FieldValueRequired", "Required value", "target.name"}}));
+    return answer_status(
+        *request, Status::invalid({"", "Binding"}, name, {{"FieldValueRequired", "Required value", "target.name"}}));
   try_bind(request, name, node, kAgain);
 }
 

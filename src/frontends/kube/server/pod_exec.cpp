@@ -59,29 +59,29 @@ class Exec final : public Conversation {
       if (!over_)
         client_->pause(false);
     });
-    client_->begin(std::move(connection), {.data = [this](unsigned channel, std::string_view bytes) {
-                                             from_client(channel, bytes);
-                                           },
-                                           .ended = [this](unsigned channel) {
-                                             if (channel == 0)
-                                               to_node(ContainerChannel::kInput, {});
-                                           },
-                                           .ready =
-                                               [this] {
-                                                 if (!over_)
-                                                   node_->pause(false);
-                                               },
-                                           .gone =
-                                               [this] {
-                                                 if (!over_)
-                                                   node_->close();
-                                                 end();
-                                               },
-                                           .drained =
-                                               [this] {
-                                                 if (!over_)
-                                                   node_->pause(false);
-                                               }});
+    client_->begin(std::move(connection),
+                   {.data = [this](unsigned channel, std::string_view bytes) { from_client(channel, bytes); },
+                    .ended =
+                        [this](unsigned channel) {
+                          if (channel == 0)
+                            to_node(ContainerChannel::kInput, {});
+                        },
+                    .ready =
+                        [this] {
+                          if (!over_)
+                            node_->pause(false);
+                        },
+                    .gone =
+                        [this] {
+                          if (!over_)
+                            node_->close();
+                          end();
+                        },
+                    .drained =
+                        [this] {
+                          if (!over_)
+                            node_->pause(false);
+                        }});
   }
 
  private:
@@ -180,8 +180,8 @@ Answered<PodPlace> place_of(const Request& request, std::string_view subject) {
         text_in(part(part(tree, "metadata"), "annotations"), "kubectl.kubernetes.io/default-container");
     if (containers.size() == 1 || subject != "log")
       out.container = !chosen.empty() && container_named(tree, chosen) ? chosen
-                      : containers.empty()                           ? ""
-                                                                     : text_in(containers.front(), "name");
+                      : containers.empty()                             ? ""
+                                                                       : text_in(containers.front(), "name");
     else {
       std::vector<std::string> names;
       for (const json::value& one : containers) names.push_back(text_in(one, "name"));
@@ -227,10 +227,9 @@ void exec_in_pod(const Asked& request, const StreamTools& tools) {
   if (!ask.input && !ask.output && !ask.error)
     return answer_status(*request, Status::bad_request("you must specify at least one of stdin, stdout, stderr"));
   const std::size_t streams = 1u + ask.input + ask.output + ask.error + ask.terminal;
-  std::shared_ptr<ClientChannels> client = asks_for(http, "SPDY/3.1") ? spdy_channels(http, streams)
-                                           : asks_for(http, "websocket")
-                                               ? web_socket_channels(http, tools.sha1)
-                                               : nullptr;
+  std::shared_ptr<ClientChannels> client = asks_for(http, "SPDY/3.1")    ? spdy_channels(http, streams)
+                                           : asks_for(http, "websocket") ? web_socket_channels(http, tools.sha1)
+                                                                         : nullptr;
   if (!client)
     return answer_status(*request, Status::bad_request("Upgrade request required: a WebSocket or SPDY/3.1, with a "
                                                        "protocol that is spoken here (v5.channel.k8s.io, "

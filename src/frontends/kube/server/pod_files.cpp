@@ -97,8 +97,7 @@ class PodFiles {
     files.push_back(std::move(file));
   }
   static void drop_file(json::array& files, const std::string& path) {
-    for (auto at = files.begin(); at != files.end();)
-      at = text_in(*at, "path") == path ? files.erase(at) : at + 1;
+    for (auto at = files.begin(); at != files.end();) at = text_in(*at, "path") == path ? files.erase(at) : at + 1;
   }
 
   void not_mounted(const std::string& volume, const std::string& why) {
@@ -124,8 +123,8 @@ class PodFiles {
       if (value != values->end())
         put_file(files, text_in(item, "path"), integer_in(item, "mode").value_or(part_of.mode), value->second);
       else if (!optional)
-        not_mounted(part_of.volume, format("references non-existent {} key: {}",
-                                           type == kSecrets ? "secret" : "config", key));
+        not_mounted(part_of.volume,
+                    format("references non-existent {} key: {}", type == kSecrets ? "secret" : "config", key));
     }
   }
 
@@ -228,8 +227,9 @@ class PodFiles {
     else if (std::ranges::any_of(kOthers, [&](const char* kind) { return part(volume, kind).is_object(); }))
       return;
     else
-      return not_mounted(name, "volumes of this kind are not there: emptyDir, hostPath, configMap, secret, "
-                               "downwardAPI, projected, and claims of local volumes are");
+      return not_mounted(name,
+                         "volumes of this kind are not there: emptyDir, hostPath, configMap, secret, "
+                         "downwardAPI, projected, and claims of local volumes are");
     volumes_.push_back({{"name", name}, {"files", std::move(files)}});
   }
 
@@ -305,7 +305,8 @@ class PodFiles {
   // Where the pod names the user; what an image says is the node's to see.
   void check_user(const json::value& container) {
     const json::value &own = part(container, "securityContext"), &all = part(spec_of(tree_), "securityContext");
-    const json::value& demand = part(own, "runAsNonRoot").is_bool() ? part(own, "runAsNonRoot") : part(all, "runAsNonRoot");
+    const json::value& demand =
+        part(own, "runAsNonRoot").is_bool() ? part(own, "runAsNonRoot") : part(all, "runAsNonRoot");
     const auto user = integer_in(own, "runAsUser") ? integer_in(own, "runAsUser") : integer_in(all, "runAsUser");
     if (demand.is_bool() && demand.get_bool() && user && *user == 0)
       wait(text_in(container, "name"), kConfigError,

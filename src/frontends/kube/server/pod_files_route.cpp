@@ -34,7 +34,8 @@ bool may_ask(const Peer& peer, const Tables& tables, const Job& job) {
     return false;
   const std::string_view name = peer.certificate_name;
   const Node* node = name.starts_with(kNodeNames) ? tables.node(name.substr(kNodeNames.size())) : nullptr;
-  return node && std::ranges::any_of(job.allocation->grants, [&](const Grant& grant) { return grant.node == node->id; });
+  return node &&
+         std::ranges::any_of(job.allocation->grants, [&](const Grant& grant) { return grant.node == node->id; });
 }
 
 }  // namespace

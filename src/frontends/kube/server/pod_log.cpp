@@ -148,9 +148,9 @@ void log_of_pod(const Asked& request, const StreamTools& tools) {
   if (!place.ok())
     return answer_status(*request, place.error());
   if (!place->started)
-    return answer_status(*request,
-                         Status::bad_request(format("container \"{}\" in pod \"{}\" is waiting to start: ContainerCreating",
-                                                    place->container, request->target.name)));
+    return answer_status(
+        *request, Status::bad_request(format("container \"{}\" in pod \"{}\" is waiting to start: ContainerCreating",
+                                             place->container, request->target.name)));
   const auto ask = log_asked(*request, *place);
   if (!ask.ok())
     return answer_status(*request, ask.error());

@@ -92,8 +92,8 @@ class Forwarding final : public Conversation, public std::enable_shared_from_thi
       return;
     Connection& one = at->second;
     if (!node.ok()) {
-      session_.data(one.error, format("error forwarding port {} to pod {}: {}", port, request_->target.name,
-                                      node.error().message),
+      session_.data(one.error,
+                    format("error forwarding port {} to pod {}: {}", port, request_->target.name, node.error().message),
                     true);
       return close(name, true);
     }
@@ -208,10 +208,10 @@ void forward_ports(const Asked& request, const StreamTools& tools) {
   ask.what = ContainerAsk::What::kPort;
   ask.job = place->job;
   ask.container = place->container;
-  const bool tunnel = asks_for(http, "websocket") &&
-                      !chosen_protocol(header_of(http, "sec-websocket-protocol"), {kTunnel}).empty();
-  const bool spdy = asks_for(http, "SPDY/3.1") &&
-                    !chosen_protocol(header_of(http, "x-stream-protocol-version"), {kProtocol}).empty();
+  const bool tunnel =
+      asks_for(http, "websocket") && !chosen_protocol(header_of(http, "sec-websocket-protocol"), {kTunnel}).empty();
+  const bool spdy =
+      asks_for(http, "SPDY/3.1") && !chosen_protocol(header_of(http, "x-stream-protocol-version"), {kProtocol}).empty();
   if (!tunnel && !spdy)
     return answer_status(*request, Status::bad_request(format("Upgrade request required: SPDY/3.1 with {}, or a "
                                                               "WebSocket with {}",

@@ -207,11 +207,12 @@ std::vector<FrontRoute> KubeServer::routes() const {
     mount("GET", path, Cost::kRead, kNoBody);
   out.push_back({{"GET", "/v1/kubeconfig", Right::kUser, Cost::kChange, kNoBody},
                  FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) { inner->answer_config(visit); })});
-  out.push_back({{"GET", "/v1/front-end-files", Right::kUser, Cost::kRead, kNoBody,
-                  "job=number,group=number,task=number,version"},
-                 FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
-                   answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex, inner->powers.address()});
-                 })});
+  out.push_back(
+      {{"GET", "/v1/front-end-files", Right::kUser, Cost::kRead, kNoBody,
+        "job=number,group=number,task=number,version"},
+       FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
+         answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex, inner->powers.address()});
+       })});
   return out;
 }
 

@@ -14,8 +14,7 @@ namespace {
 constexpr const char* kServices = "services";
 
 std::string variable_name(std::string text) {
-  for (char& c : text)
-    c = c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  for (char& c : text) c = c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   return text;
 }
 

@@ -16,16 +16,71 @@ constexpr std::uint32_t kStreamMask = 0x7fffffff, kCancel = 5;
 constexpr std::size_t kSynStreamHead = 10, kPairsMax = 1000;
 
 // What both ends know of headers beforehand: words, each behind its length, and a tail.
-constexpr std::string_view kWords[] = {
-    "options", "head", "post", "put", "delete", "trace", "accept", "accept-charset", "accept-encoding",
-    "accept-language", "accept-ranges", "age", "allow", "authorization", "cache-control", "connection",
-    "content-base", "content-encoding", "content-language", "content-length", "content-location", "content-md5",
-    "content-range", "content-type", "date", "etag", "expect", "expires", "from", "host", "if-match",
-    "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "last-modified", "location",
-    "max-forwards", "pragma", "proxy-authenticate", "proxy-authorization", "range", "referer", "retry-after",
-    "server", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "vary", "via", "warning",
-    "www-authenticate", "method", "get", "status", "200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie",
-    "keep-alive", "origin"};
+constexpr std::string_view kWords[] = {"options",
+                                       "head",
+                                       "post",
+                                       "put",
+                                       "delete",
+                                       "trace",
+                                       "accept",
+                                       "accept-charset",
+                                       "accept-encoding",
+                                       "accept-language",
+                                       "accept-ranges",
+                                       "age",
+                                       "allow",
+                                       "authorization",
+                                       "cache-control",
+                                       "connection",
+                                       "content-base",
+                                       "content-encoding",
+                                       "content-language",
+                                       "content-length",
+                                       "content-location",
+                                       "content-md5",
+                                       "content-range",
+                                       "content-type",
+                                       "date",
+                                       "etag",
+                                       "expect",
+                                       "expires",
+                                       "from",
+                                       "host",
+                                       "if-match",
+                                       "if-modified-since",
+                                       "if-none-match",
+                                       "if-range",
+                                       "if-unmodified-since",
+                                       "last-modified",
+                                       "location",
+                                       "max-forwards",
+                                       "pragma",
+                                       "proxy-authenticate",
+                                       "proxy-authorization",
+                                       "range",
+                                       "referer",
+                                       "retry-after",
+                                       "server",
+                                       "te",
+                                       "trailer",
+                                       "transfer-encoding",
+                                       "upgrade",
+                                       "user-agent",
+                                       "vary",
+                                       "via",
+                                       "warning",
+                                       "www-authenticate",
+                                       "method",
+                                       "get",
+                                       "status",
+                                       "200 OK",
+                                       "version",
+                                       "HTTP/1.1",
+                                       "url",
+                                       "public",
+                                       "set-cookie",
+                                       "keep-alive",
+                                       "origin"};
 constexpr std::string_view kTail =
     "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505203 Non-Au"
     "thoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidd"
@@ -158,7 +213,8 @@ Result<SpdyHeaders> SpdySession::unpack(std::string_view block) {
 }
 
 Result<void> SpdySession::control(std::string_view frame) {
-  const unsigned version = number_at(frame, 0, 2) & 0x7fff, kind = number_at(frame, 2, 2), flags = number_at(frame, 4, 1);
+  const unsigned version = number_at(frame, 0, 2) & 0x7fff, kind = number_at(frame, 2, 2),
+                 flags = number_at(frame, 4, 1);
   const std::string_view body = frame.substr(kHeadBytes);
   if (version != kVersion)
     return bad_frame(format("version {} is not spoken", version));

@@ -1,6 +1,6 @@
 // SPDY/3.1, the server's side of it: several streams over one connection, as older kubectl and port forwarding use it.
-// Source: "SPDY Protocol - Draft 3.1" (dev.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1). Flow control is left
-// out, as Kubernetes' own library does.
+// Source: "SPDY Protocol - Draft 3.1" (dev.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1). Flow control is
+// left out, as Kubernetes' own library does.
 #pragma once
 
 #include <cstdint>

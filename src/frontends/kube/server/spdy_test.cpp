@@ -30,8 +30,8 @@ struct Client {
   std::string packed(const SpdyHeaders& headers) {
     std::string plain = number(static_cast<std::uint32_t>(headers.size()));
     for (const auto& [name, value] : headers)
-      plain += number(static_cast<std::uint32_t>(name.size())) + name + number(static_cast<std::uint32_t>(value.size())) +
-               value;
+      plain += number(static_cast<std::uint32_t>(name.size())) + name +
+               number(static_cast<std::uint32_t>(value.size())) + value;
     std::string all(4096 + plain.size(), '\0');
     out.next_in = reinterpret_cast<Bytef*>(plain.data());
     out.avail_in = static_cast<uInt>(plain.size());
@@ -49,27 +49,26 @@ struct Client {
 struct Spdy : testing::Test {
   Client client;
   std::string sent, told;
-  SpdySession session{{.opened =
-                           [this](std::uint32_t stream, const SpdyHeaders& headers, bool last) {
-                             told += format("open {}{}", stream, last ? " last" : "");
-                             for (const auto& [name, value] : headers) told += format(" {}={}", name, value);
-                             told += "\n";
-                           },
-                       .data =
-                           [this](std::uint32_t stream, std::string_view bytes, bool last) {
-                             told += format("data {} {}{}\n", stream, bytes, last ? " last" : "");
-                           },
-                       .reset = [this](std::uint32_t stream) { told += format("reset {}\n", stream); },
-                       .going = [this] { told += "going\n"; }},
-                      [this](std::string bytes) { sent += bytes; }};
+  SpdySession session{
+      {.opened =
+           [this](std::uint32_t stream, const SpdyHeaders& headers, bool last) {
+             told += format("open {}{}", stream, last ? " last" : "");
+             for (const auto& [name, value] : headers) told += format(" {}={}", name, value);
+             told += "\n";
+           },
+       .data = [this](std::uint32_t stream, std::string_view bytes,
+                      bool last) { told += format("data {} {}{}\n", stream, bytes, last ? " last" : ""); },
+       .reset = [this](std::uint32_t stream) { told += format("reset {}\n", stream); },
+       .going = [this] { told += "going\n"; }},
+      [this](std::string bytes) { sent += bytes; }};
 };
 
 TEST_F(Spdy, StreamsOpenSpeakAndEnd) {
-  const std::string all = client.open(1, {{"streamtype", "error"}}) + client.open(3, {{"streamType", "stdin"}, {"port", "80"}}) +
-                          spdy_data_frame(3, "hello", false) + spdy_data_frame(3, "", true) +
-                          spdy_data_frame(3, "late", false) + spdy_data_frame(9, "nowhere", false) +
-                          Client::control(3, Client::number(1) + Client::number(5)) +
-                          Client::control(7, Client::number(3) + Client::number(0));
+  const std::string all =
+      client.open(1, {{"streamtype", "error"}}) + client.open(3, {{"streamType", "stdin"}, {"port", "80"}}) +
+      spdy_data_frame(3, "hello", false) + spdy_data_frame(3, "", true) + spdy_data_frame(3, "late", false) +
+      spdy_data_frame(9, "nowhere", false) + Client::control(3, Client::number(1) + Client::number(5)) +
+      Client::control(7, Client::number(3) + Client::number(0));
   for (const char c : all) ASSERT_TRUE(session.feed(std::string_view(&c, 1)).ok());
   EXPECT_EQ(told,
             "open 1 streamtype=error\nopen 3 port=80 streamtype=stdin\ndata 3 hello\ndata 3  last\nreset 1\ngoing\n");
@@ -101,8 +100,9 @@ TEST_F(Spdy, WhatIsNoFrameIsRefused) {
 TEST(SpdyDictionary, IsTheStandards) {
   const std::string& words = spdy_dictionary();
   EXPECT_EQ(words.size(), 1423u);
-  EXPECT_EQ(adler32(adler32(0, nullptr, 0), reinterpret_cast<const Bytef*>(words.data()), static_cast<uInt>(words.size())),
-            0xe3c6a7c2u);
+  EXPECT_EQ(
+      adler32(adler32(0, nullptr, 0), reinterpret_cast<const Bytef*>(words.data()), static_cast<uInt>(words.size())),
+      0xe3c6a7c2u);
 }
 
 }  // namespace

@@ -8,9 +8,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view all(reinterpret_cast<const char*>(data), size);
   const std::size_t half = size / 2;
   for (const std::string_view piece : {all.substr(0, half), all.substr(half)})
-    if (!reader.feed(piece, [](const kube::WebSocketMessage& one) {
-                 CHECK(one.data.size() <= kube::kWebSocketMessageMax);
-               })
+    if (!reader
+             .feed(piece,
+                   [](const kube::WebSocketMessage& one) { CHECK(one.data.size() <= kube::kWebSocketMessageMax); })
              .ok())
       break;
   return 0;

@@ -59,7 +59,9 @@ TEST(WebSocket, WhatIsNoFrameIsRefused) {
 }
 
 TEST(WebSocket, AServersFrames) {
-  EXPECT_EQ(web_socket_frame(Kind::kBinary, "ab"), "\x82\x02" "ab");
+  EXPECT_EQ(web_socket_frame(Kind::kBinary, "ab"),
+            "\x82\x02"
+            "ab");
   EXPECT_EQ(web_socket_frame(Kind::kText, std::string(126, 'x')).substr(0, 4), std::string("\x81\x7e\x00\x7e", 4));
   EXPECT_EQ(web_socket_frame(Kind::kBinary, std::string(70'000, 'x')).size(), 70'010u);
 }

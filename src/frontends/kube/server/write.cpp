@@ -82,8 +82,8 @@ enum class Managers : bool { kTracked, kKnown };  // kKnown: the tree brings the
 // What the object is to be, with what it was.
 struct Draft {
   json::object tree;
-  Ref<Object> before;  // null: it is new
-  json::object old;    // its tree
+  Ref<Object> before;   // null: it is new
+  json::object old;     // its tree
   std::string refusal;  // of a new pod: why its job was refused a moment ago
 };
 
@@ -193,24 +193,23 @@ void put(const Asked& request, const WriteTools& tools, Draft draft, Reading rea
   }
   for (auto* others : {&more, &*counted})
     for (CommandBody& body : *others) bodies.push_back(std::move(body));
-  commit_for(
-      *request, std::move(bodies), std::move(read),
-      [request, before, object, if_refused, again = std::move(again)](Result<Answer> done) mutable {
-        if (!done.ok() && done.error().code == Errc::kConflict && again)
-          return again();
-        if (!done.ok() && if_refused && waits_for(done.error()))
-          return if_refused(done.error());
-        if (!done.ok())
-          return answer_status(*request, status_of(done.error(), request->resource(), object.meta.name));
-        const auto reading = request->visit->read();
-        const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
-        if (now != reading->tables.objects.end())
-          return answer_shown(*request, *now->second, before ? 200 : 201);
-        if (before)  // it has gone with its last finalizer
-          object.meta.uid = before->meta.uid;
-        object.meta.seq = done->seq;
-        answer_shown(*request, object, before ? 200 : 201);
-      });
+  commit_for(*request, std::move(bodies), std::move(read),
+             [request, before, object, if_refused, again = std::move(again)](Result<Answer> done) mutable {
+               if (!done.ok() && done.error().code == Errc::kConflict && again)
+                 return again();
+               if (!done.ok() && if_refused && waits_for(done.error()))
+                 return if_refused(done.error());
+               if (!done.ok())
+                 return answer_status(*request, status_of(done.error(), request->resource(), object.meta.name));
+               const auto reading = request->visit->read();
+               const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
+               if (now != reading->tables.objects.end())
+                 return answer_shown(*request, *now->second, before ? 200 : 201);
+               if (before)  // it has gone with its last finalizer
+                 object.meta.uid = before->meta.uid;
+               object.meta.seq = done->seq;
+               answer_shown(*request, object, before ? 200 : 201);
+             });
 }
 
 // --- create ---
@@ -614,10 +613,10 @@ void answer_deleted(const Request& request, const Object& object) {
   details["kind"] = request.kind->plural;
   details["uid"] = uid_text(object.meta.uid);
   answer_tree(request, {{"kind", "Status"},
-                                                    {"apiVersion", "v1"},
-                                                    {"metadata", json::object()},
-                                                    {"status", "Success"},
-                                                    {"details", std::move(details)}});
+                        {"apiVersion", "v1"},
+                        {"metadata", json::object()},
+                        {"status", "Success"},
+                        {"details", std::move(details)}});
 }
 
 void try_delete(const Asked& request, const Deletion& how, int tries) {
@@ -645,14 +644,13 @@ void try_delete(const Asked& request, const Deletion& how, int tries) {
   auto bodies = commands_of(request->visit->read()->tables, *object, how);
   if (bodies.empty())
     return answer_deleted(*request, *object);
-  commit_for(
-      *request, std::move(bodies), Reading{}, [request, how, object, tries](const Result<Answer>& done) {
-        if (!done.ok() && tries > 0 && (done.error().code == Errc::kConflict || done.error().code == Errc::kNotFound))
-          return try_delete(request, how, tries - 1);
-        if (!done.ok())
-          return answer_status(*request, status_of(done.error(), request->resource(), request->target.name));
-        answer_deleted(*request, *object);
-      });
+  commit_for(*request, std::move(bodies), Reading{}, [request, how, object, tries](const Result<Answer>& done) {
+    if (!done.ok() && tries > 0 && (done.error().code == Errc::kConflict || done.error().code == Errc::kNotFound))
+      return try_delete(request, how, tries - 1);
+    if (!done.ok())
+      return answer_status(*request, status_of(done.error(), request->resource(), request->target.name));
+    answer_deleted(*request, *object);
+  });
 }
 
 // Several, kTogetherMax at most in one commit; what has gone by itself meanwhile is no failure.
