@@ -101,7 +101,7 @@ class KubePods(unittest.TestCase):
         self.assertTrue(shown["status"]["containerStatuses"][0]["containerID"].startswith("lockstep://"))
         self.assertIn("1/1", self.kubectl("get", "pod", name, "--no-headers"))
         queue = self.c.ok("squeue", "-h", "-o", "%j %T")
-        self.assertIn("runs RUNNING", queue)
+        self.assertIn("runs RUNNING", queue.splitlines())
         before = time.monotonic()
         self.kubectl("delete", "pod", name)
         self.assertLess(time.monotonic() - before, 20)

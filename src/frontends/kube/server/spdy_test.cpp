@@ -64,11 +64,12 @@ struct Spdy : testing::Test {
 };
 
 TEST_F(Spdy, StreamsOpenSpeakAndEnd) {
-  const std::string all =
-      client.open(1, {{"streamtype", "error"}}) + client.open(3, {{"streamType", "stdin"}, {"port", "80"}}) +
-      spdy_data_frame(3, "hello", false) + spdy_data_frame(3, "", true) + spdy_data_frame(3, "late", false) +
-      spdy_data_frame(9, "nowhere", false) + Client::control(3, Client::number(1) + Client::number(5)) +
-      Client::control(7, Client::number(3) + Client::number(0));
+  std::string all = client.open(1, {{"streamtype", "error"}});  // one behind the other: blocks are one stream
+  all += client.open(3, {{"streamType", "stdin"}, {"port", "80"}});
+  all += spdy_data_frame(3, "hello", false) + spdy_data_frame(3, "", true) + spdy_data_frame(3, "late", false);
+  all += spdy_data_frame(9, "nowhere", false);
+  all += Client::control(3, Client::number(1) + Client::number(5));
+  all += Client::control(7, Client::number(3) + Client::number(0));
   for (const char c : all) ASSERT_TRUE(session.feed(std::string_view(&c, 1)).ok());
   EXPECT_EQ(told,
             "open 1 streamtype=error\nopen 3 port=80 streamtype=stdin\ndata 3 hello\ndata 3  last\nreset 1\ngoing\n");
