@@ -58,8 +58,8 @@ Object with_owners(const Object& object, json::array references) {
 }
 
 json::array references_of(const Object& object) {
-  const json::object body = body_of(object);
-  const json::array* all = member_array(part(body, "metadata"), "ownerReferences");
+  const json::object tree = whole_tree(object);
+  const json::array* all = member_array(part(tree, "metadata"), "ownerReferences");
   return all ? *all : json::array();
 }
 

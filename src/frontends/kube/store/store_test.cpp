@@ -89,6 +89,27 @@ TEST(StoredObject, WhatIsTakenApartIsShownAgain) {
   EXPECT_EQ(shown, tree);
 }
 
+// The collector gives dependents up in the envelope: nobody sees the owner any more.
+TEST(StoredObject, OwnersThatWereTakenOffAreNotShown) {
+  Object object = object_of(kType, json::parse(R"({"metadata":{"name":"x","ownerReferences":[
+      {"apiVersion":"v1","kind":"Pod","name":"p","uid":"00000000-0007-4000-8000-0000636b7374"},
+      {"apiVersion":"v1","kind":"Pod","name":"q","uid":"00000000-0008-4000-8000-0000636b7374"},
+      {"apiVersion":"v1","kind":"Pod","name":"elsewhere","uid":"11111111-2222-3333-4444-555555555555"}]}})")
+                                       .as_object());
+  auto extra = std::make_shared<MetaExtra>(*object.meta.extra);
+  std::erase_if(extra->owners, [](const OwnerRef& owner) { return owner.uid == Uid(7); });
+  object.meta.extra = std::move(extra);
+  json::object shown = tree_of(object, {"v1", "ConfigMap"}, {});
+  const json::array& references = shown["metadata"].as_object()["ownerReferences"].as_array();
+  ASSERT_EQ(references.size(), 2u);
+  EXPECT_EQ(references[0].at("name"), "q");
+  EXPECT_EQ(references[1].at("name"), "elsewhere");
+  object.meta.extra = nullptr;
+  object.body = R"({"metadata":{"ownerReferences":[{"uid":"00000000-0007-4000-8000-0000636b7374"}]},"data":{}})";
+  shown = tree_of(object, {"v1", "ConfigMap"}, {});
+  EXPECT_FALSE(shown["metadata"].as_object().contains("ownerReferences"));
+}
+
 TEST(StoredObject, MetadataStandsFirstWhereverItStood) {
   EXPECT_EQ(body_text(json::parse(R"({"kind":"K","spec":1,"metadata":{"a":1}})").as_object()),
             R"({"metadata":{"a":1},"spec":1})");

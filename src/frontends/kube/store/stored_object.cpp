@@ -1,5 +1,6 @@
 #include "frontends/kube/store/stored_object.h"
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <charconv>
@@ -46,6 +47,37 @@ void append_pairs(std::string& out, std::string_view name, const Pairs& pairs) {
     append_quoted(out += ':', value);
   }
   out += '}';
+}
+
+// The body without references to owners that the envelope has no more: the collector takes them off there alone.
+// References to what is none of ours never stood in the envelope, and stay. Nothing: the body is as it is to be.
+std::optional<std::string> mended_body(const Object& object, const MetaExtra& extra) {
+  if (object.body.find(R"("ownerReferences":[)") == std::string::npos)
+    return std::nullopt;
+  json::object body = json::parse(object.body).as_object();
+  json::object& metadata = body["metadata"].as_object();
+  json::value* references = metadata.if_contains("ownerReferences");
+  if (!references || !references->is_array())
+    return std::nullopt;
+  const auto is_lost = [&](const json::value& one) {
+    const json::object* owner = one.if_object();
+    const json::value* uid = owner ? owner->if_contains("uid") : nullptr;
+    const auto known = uid ? uid_of(text_of(*uid)) : std::nullopt;
+    return known && std::none_of(extra.owners.begin(), extra.owners.end(),
+                                 [&](const OwnerRef& other) { return other.uid == *known; });
+  };
+  json::array& all = references->get_array();
+  if (std::none_of(all.begin(), all.end(), is_lost))
+    return std::nullopt;
+  json::array kept;
+  for (json::value& one : all)
+    if (!is_lost(one))
+      kept.push_back(std::move(one));
+  if (kept.empty())
+    metadata.erase("ownerReferences");
+  else
+    *references = std::move(kept);
+  return json::serialize(body);
 }
 
 bool truth(const json::object& object, std::string_view name) {
@@ -141,7 +173,8 @@ void append_text(std::string& out, const Object& object, const ShownAs& as, Dura
   }
   if (extra.deleting)
     append_quoted(out += R"(,"deletionTimestamp":)", time_text(extra.deleting, wall_offset));
-  const std::string_view rest = std::string_view(object.body).substr(kBodyStart.size());
+  const std::optional<std::string> mended = mended_body(object, extra);
+  const std::string_view rest = std::string_view(mended ? *mended : object.body).substr(kBodyStart.size());
   if (!rest.starts_with('}'))
     out += ',';
   out += rest;
