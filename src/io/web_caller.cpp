@@ -1,5 +1,6 @@
 #include "io/web_caller.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -16,6 +17,7 @@
 
 #include "base/text.h"
 #include "io/client/reply_reader.h"
+#include "io/fd_stream.h"
 
 namespace lockstep {
 
@@ -37,7 +39,8 @@ Error unreachable(std::string message) { return {Errc::kUnavailable, std::move(m
 
 class WebConnection {
  public:
-  explicit WebConnection(const WebCall& call) : call_(call), deadline_(boot_ms() + call.timeout.millis()) {}
+  WebConnection(const WebCall& call, int socket)
+      : call_(call), socket_(socket), deadline_(boot_ms() + call.timeout.millis()) {}
   ~WebConnection() {
     ssl_.reset();
     if (fd_ >= 0)
@@ -89,6 +92,12 @@ class WebConnection {
 
  private:
   Result<void> connect() {
+    if (socket_ >= 0) {
+      fd_ = ::fcntl(socket_, F_DUPFD_CLOEXEC, 0);
+      if (fd_ < 0 || ::fcntl(fd_, F_SETFL, O_NONBLOCK) != 0)
+        return unreachable(format("no descriptor for the connection: {}", std::strerror(errno)));
+      return {};
+    }
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
@@ -168,6 +177,7 @@ class WebConnection {
   }
 
   const WebCall& call_;
+  const int socket_;
   std::int64_t deadline_;
   int fd_ = -1;
   bool closed_ = false;
@@ -178,8 +188,52 @@ class WebConnection {
 
 }  // namespace
 
-Result<WebAnswer> web_call(const WebCall& call) {
-  WebConnection connection(call);
+namespace {
+
+// A stream of the loop and a socket of a thread, each with what the other gets. Lives until both ends have closed.
+struct Bridge : std::enable_shared_from_this<Bridge> {
+  EventLoop& loop;
+  std::shared_ptr<Stream> stream;
+  std::unique_ptr<FdStream> socket;
+
+  Bridge(EventLoop& on, std::shared_ptr<Stream> far, int fd)
+      : loop(on), stream(std::move(far)), socket(std::make_unique<FdStream>(on, fd, nullptr)) {}
+
+  void begin() {
+    const auto self = shared_from_this();
+    stream->on_data([self](std::string_view bytes) {
+      if (self->socket)
+        self->socket->write(std::string(bytes));
+    });
+    stream->on_close([self] {
+      if (self->socket)
+        self->socket->close();
+      self->end();
+    });
+    socket->on_data([self](std::string_view bytes) {
+      if (self->stream)
+        self->stream->write(std::string(bytes));
+    });
+    socket->on_close([self] {
+      if (self->stream)
+        self->stream->close();
+      self->end();
+    });
+  }
+
+  // Not from within a callback of what is dropped.
+  void end() {
+    loop.post([self = shared_from_this()] {
+      const auto far = std::move(self->stream);
+      const auto near = std::move(self->socket);
+    });
+  }
+};
+
+}  // namespace
+
+Result<WebAnswer> web_call(const WebCall& call, int socket) {
+  WebConnection connection(call, socket);
   TRY(connection.open());
   TRY(connection.send(format(
       "POST {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: lockstepd\r\nConnection: close\r\nAccept: application/json\r\n"
@@ -204,7 +258,15 @@ Result<WebAnswer> web_call(const WebCall& call) {
 void WebCaller::call(WebCall call, std::function<void(Result<WebAnswer>)> done) {
   if (waiting_.size() >= kWaiting)
     return done(Error{Errc::kExhausted, "too many calls wait already", {}});
-  waiting_.push_back({std::move(call), std::move(done)});
+  std::shared_ptr<const Fd> socket;
+  if (const auto through = std::move(call.through)) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      return done(Error{Errc::kExhausted, "no descriptors for the connection", {}});
+    socket = std::make_shared<const Fd>(ends[0]);
+    std::make_shared<Bridge>(loop_, through, ends[1])->begin();
+  }
+  waiting_.push_back({std::move(call), std::move(socket), std::move(done)});
   begin_next();
 }
 
@@ -219,8 +281,8 @@ void WebCaller::begin_next() {
     waiting_.pop_front();
     const auto answer = std::make_shared<Result<WebAnswer>>(Error{Errc::kUnavailable, "not asked", {}});
     const auto begun = (*free)->start(
-        [answer, call = std::move(job.call)]() -> Result<void> {
-          *answer = web_call(call);
+        [answer, call = std::move(job.call), socket = std::move(job.socket)]() -> Result<void> {
+          *answer = web_call(call, socket ? socket->get() : -1);
           return {};
         },
         [this, answer, done = job.done](Result<void>) {

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "io/descriptor.h"
 #include "io/errand.h"
 #include "ports/loop.h"
 
@@ -23,6 +24,7 @@ struct WebCall {
   std::string target;       // "/validate?timeout=10s"
   std::string body;         // JSON, sent as POST
   Duration timeout = seconds(10);
+  std::shared_ptr<Stream> through = nullptr;  // to the server already; null: address and port are dialled
 };
 
 inline constexpr std::size_t kWebAnswerMax = 4 << 20;  // bytes of an answer's body
@@ -32,8 +34,9 @@ struct WebAnswer {
   std::string body;
 };
 
-// Blocks. kTimeout: "context deadline exceeded"; kDenied: the certificate is not to be trusted; kUnavailable otherwise.
-Result<WebAnswer> web_call(const WebCall& call);
+// Blocks. socket: connected to the server already; -1: it is dialled. kTimeout: "context deadline exceeded"; kDenied:
+// the certificate is not to be trusted; kUnavailable otherwise.
+Result<WebAnswer> web_call(const WebCall& call, int socket = -1);
 
 class WebCaller {
  public:
@@ -47,6 +50,7 @@ class WebCaller {
  private:
   struct Job {
     WebCall call;
+    std::shared_ptr<const Fd> socket;  // our end of what leads through the stream
     std::function<void(Result<WebAnswer>)> done;
   };
   void begin_next();

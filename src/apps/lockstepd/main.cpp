@@ -240,7 +240,7 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
   powers.call = [caller = std::make_shared<WebCaller>(loop)](kube::CallOut out,
                                                              std::function<void(Result<std::string>)> then) {
     caller->call({std::move(out.address), out.port, std::move(out.server_name), std::move(out.ca_pem),
-                  std::move(out.target), std::move(out.body), out.timeout},
+                  std::move(out.target), std::move(out.body), out.timeout, std::move(out.through)},
                  [then = std::move(then)](Result<WebAnswer> answer) {
                    if (!answer.ok())
                      return then(answer.error());

@@ -80,11 +80,16 @@ Result<WebhookTarget> target_of_url(const std::string& url) {
   return out;
 }
 
-// The first endpoint that is ready, and what its port is called there.
-std::optional<std::pair<std::string, std::int64_t>> endpoint_of(const Tables& tables, const std::string& ns,
-                                                                const std::string& service,
-                                                                const std::string& port_name) {
-  std::optional<std::pair<std::string, std::int64_t>> out;
+struct Endpoint {
+  std::string address;
+  std::int64_t port = 0;
+  std::string pod_ns, pod;
+};
+
+// The first endpoint that is ready.
+std::optional<Endpoint> endpoint_of(const Tables& tables, const std::string& ns, const std::string& service,
+                                    const std::string& port_name) {
+  std::optional<Endpoint> out;
   const std::string type = "endpointslices.discovery.k8s.io";
   for (auto at = tables.objects.lower_bound({type, ns, ""});
        !out && at != tables.objects.end() && std::get<0>(at->first) == type && std::get<1>(at->first) == ns; ++at) {
@@ -103,7 +108,12 @@ std::optional<std::pair<std::string, std::int64_t>> endpoint_of(const Tables& ta
       const json::value& ready = part(part(one, "conditions"), "ready");
       const auto addresses = texts_in(one, "addresses");
       if (number && !addresses.empty() && (!ready.is_bool() || ready.get_bool())) {
-        out.emplace(addresses.front(), *number);
+        const json::value& target = part(one, "targetRef");
+        out = Endpoint{addresses.front(), *number, "", ""};
+        if (text_in(target, "kind") == "Pod") {
+          out->pod_ns = text_in(target, "namespace").empty() ? ns : text_in(target, "namespace");
+          out->pod = text_in(target, "name");
+        }
         break;
       }
     }
@@ -130,10 +140,12 @@ Result<WebhookTarget> target_of_service(const Tables& tables, const json::value&
     if (integer_in(one, "port") != port)
       continue;
     const auto endpoint = endpoint_of(tables, ns, name, text_in(one, "name"));
-    if (!endpoint || endpoint->second <= 0 || endpoint->second > 65535)
+    if (!endpoint || endpoint->port <= 0 || endpoint->port > 65535)
       return Error{Errc::kUnavailable, format("no endpoints available for service \"{}\"", name), {}};
-    out.address = endpoint->first;
-    out.port = static_cast<std::uint16_t>(endpoint->second);
+    out.address = endpoint->address;
+    out.port = static_cast<std::uint16_t>(endpoint->port);
+    out.pod_ns = endpoint->pod_ns;
+    out.pod = endpoint->pod;
     return out;
   }
   return not_found(format("no service port {} found for service \"{}\"", port, name));

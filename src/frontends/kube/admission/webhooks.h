@@ -32,9 +32,10 @@ struct WebhookTarget {
   std::string address;  // what is dialled
   std::uint16_t port = 443;
   std::string server_name, path, ca_pem;
-  std::string url;  // as failures name it
+  std::string url;          // as failures name it
+  std::string pod_ns, pod;  // the endpoint's pod, which is reached by its node; "" = the address is dialled
 };
-// A Service's webhook is at the address of one of its endpoints.
+// A Service's webhook is at one of its ready endpoints.
 Result<WebhookTarget> target_of(const Tables& tables, const Webhook& webhook);
 
 // The AdmissionReview to be sent.

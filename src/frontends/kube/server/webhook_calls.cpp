@@ -1,9 +1,12 @@
 #include "frontends/kube/server/webhook_calls.h"
 
 #include "base/text.h"
+#include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/machinery/json_patch.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/server/admission.h"
+#include "model/container_ask.h"
+#include "model/job.h"
 
 namespace lockstep::kube {
 
@@ -44,13 +47,31 @@ void ask_one(const Asked& request, const CallsOut& call, const std::string& uid,
               target->path,
               review_text(attempt, uid),
               seconds(webhook.timeout_s())};
-  call(std::move(out), [webhook, uid, url = target->url, then, fail](Result<std::string> body) {
+  auto told = [webhook, uid, url = target->url, then, fail](Result<std::string> body) {
     if (!body.ok())
       return fail(url, body.error().message);
     auto reply = read_reply(webhook, *body, uid);
     if (!reply.ok())
       return fail("", reply.error().message);
     then(std::move(*reply));
+  };
+  if (target->pod.empty())
+    return call(std::move(out), std::move(told));
+  const auto pod = read->tables.objects.find({std::string(kPods), target->pod_ns, target->pod});
+  const PodRecords records =
+      pod == read->tables.objects.end() ? PodRecords() : records_of_pod(read->tables, *pod->second);
+  if (!records.job)
+    return fail(target->url, format("pod {} does not have a host assigned", target->pod));
+  ContainerAsk ask;
+  ask.what = ContainerAsk::What::kPort;
+  ask.job = records.job->id;
+  ask.port = target->port;
+  request->visit->reach(ask, [call, out = std::move(out), told = std::move(told), fail,
+                              url = target->url](Result<std::unique_ptr<Stream>> stream) mutable {
+    if (!stream.ok())
+      return fail(url, stream.error().message);
+    out.through = std::move(*stream);
+    call(std::move(out), std::move(told));
   });
 }
 

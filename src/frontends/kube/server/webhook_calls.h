@@ -6,6 +6,7 @@
 #include "base/time.h"
 #include "frontends/kube/admission/webhooks.h"
 #include "frontends/kube/server/request.h"
+#include "ports/loop.h"
 
 namespace lockstep::kube {
 
@@ -14,6 +15,7 @@ struct CallOut {
   std::uint16_t port = 443;
   std::string server_name, ca_pem, target, body;
   Duration timeout;
+  std::shared_ptr<Stream> through = nullptr;  // to the server already; null: it is dialled
 };
 // Calls a server; the answer's body, on our own thread. Error: why there is none, or it is no success.
 using CallsOut = std::function<void(CallOut, std::function<void(Result<std::string>)>)>;
