@@ -301,6 +301,7 @@ void tame(Reservation& r) {
     r.licenses[i] = {format("l{}", i), 1 + std::abs(r.licenses[i].count % 1000)};
 }
 void tame(HealthCheck& c) {
+  c.changed = {};  // the core writes it
   tame(c.nodes, "n");
   // What YAML cannot hold is refused at the door.
   std::erase_if(c.script, [](char one) { return (one < ' ' && one != '\n' && one != '\t') || one == 0x7f; });
