@@ -139,6 +139,25 @@ std::optional<Actor::Ask> Collector::finish(const Object& object) const {
   return std::nullopt;
 }
 
+// Whether its owners would wait for it, and it for a dependent that waits already, perhaps for them. As in Kubernetes
+// no circle is searched for: its owners do without it, at worst they go a little early.
+bool Collector::may_close_circle(const Object& object) const {
+  constexpr int kLooksMost = 100;
+  const auto owned = owned_.find(object.meta.uid);
+  if (owned == owned_.end() || std::ranges::none_of(owners_of(object.meta), &OwnerRef::blocks))
+    return false;
+  int looks = 0;
+  for (const Key& key : owned->second.dependents) {
+    if (++looks > kLooksMost)
+      return false;
+    const auto* name = std::get_if<ObjectKey>(&key);
+    const auto dependent = name ? objects_.find(*name) : objects_.end();
+    if (dependent != objects_.end() && deleting(*dependent->second) && has_finalizer(*dependent->second, kForeground))
+      return true;
+  }
+  return false;
+}
+
 std::optional<Actor::Ask> Collector::decide(const Object& object) const {
   if (deleting(object))
     return finish(object);
@@ -157,6 +176,13 @@ std::optional<Actor::Ask> Collector::decide(const Object& object) const {
   }
   if (kept)
     return std::nullopt;
+  if (may_close_circle(object))
+    return Ask{0,
+               edited(object,
+                      [](MetaExtra& extra) {
+                        for (OwnerRef& owner : extra.owners) owner.blocks = false;
+                      }),
+               {}};
   const bool owns = owned_.contains(object.meta.uid);
   using enum RemoveObject::Dependents;
   return Ask{

@@ -43,6 +43,7 @@ class Collector : public Actor {
   std::optional<Ask> decide(const Object& object) const;
   std::optional<Ask> decide(const Job& job) const;
   std::optional<Ask> finish(const Object& object) const;
+  bool may_close_circle(const Object& object) const;
 
   std::map<ObjectKey, Ref<Object>> objects_;
   std::map<JobId, Ref<Job>> jobs_;  // that have owners and have not ended

@@ -115,6 +115,16 @@ TEST_F(Collecting, TheForegroundWaitsForWhatBlocks) {
   EXPECT_EQ(names(), "c-");  // which does not block
 }
 
+TEST_F(Collecting, ACircleOfOwnersIsNoObstacle) {
+  put("a");
+  put("b", {"a"}, true);
+  put("c", {"b"}, true);
+  put("a", {"c"}, true);
+  remove("a", RemoveObject::Dependents::kForeground);
+  rest(collector);
+  EXPECT_EQ(names(), "");
+}
+
 TEST_F(Collecting, OrphansStay) {
   put("a");
   put("b", {"a"});

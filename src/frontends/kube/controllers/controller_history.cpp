@@ -9,6 +9,24 @@ namespace lockstep::kube {
 
 namespace {
 
+// As Go writes a map. Clients compare revisions with what they would be of a template, byte by byte.
+json::value by_key(const json::value& value) {
+  if (const json::array* list = value.if_array()) {
+    json::array out;
+    for (const json::value& one : *list) out.push_back(by_key(one));
+    return out;
+  }
+  const json::object* object = value.if_object();
+  if (!object)
+    return value;
+  std::vector<std::string_view> keys;
+  for (const auto& entry : *object) keys.push_back(entry.key());
+  std::ranges::sort(keys);
+  json::object out;
+  for (const std::string_view key : keys) out[key] = by_key(object->at(key));
+  return out;
+}
+
 // A patch that brings the template back.
 json::value revision_data(const json::object& tree) {
   json::value pod_template = part(part(tree, "spec"), "template");
@@ -18,7 +36,7 @@ json::value revision_data(const json::object& tree) {
   spec["template"] = std::move(pod_template);
   json::object data;
   data["spec"] = std::move(spec);
-  return data;
+  return by_key(data);
 }
 
 std::int64_t revision_number(const Object& revision) { return whole_in(body_of(revision), "revision", 0); }

@@ -3,11 +3,15 @@
 // Source: kubernetes.io/docs/concepts/services-networking/endpoint-slices.
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <map>
+#include <set>
 
 #include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
 #include "frontends/kube/controllers/pod_work.h"
+#include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
 #include "frontends/kube/store/stored_object.h"
@@ -80,7 +84,13 @@ void keep(const ObjectView& view, Instant now, Wishes& out, std::string_view typ
 struct Target {
   std::string ip, name, uid, node;
   bool ready = false, going = false;
+  std::map<std::pair<std::string, std::string>, json::value> ports;  // of its containers, by name and protocol
 };
+
+std::string protocol_of(const json::value& port) {
+  const std::string said = text_in(port, "protocol");
+  return said.empty() ? "TCP" : said;
+}
 
 std::vector<Target> targets_of(const ObjectView& view, const Object& service, const json::object& selector) {
   std::vector<Target> out;
@@ -103,21 +113,45 @@ std::vector<Target> targets_of(const ObjectView& view, const Object& service, co
     if (const json::array* conditions = member_array(status, "conditions"))
       for (const json::value& condition : *conditions)
         one.ready |= text_in(condition, "type") == "Ready" && text_in(condition, "status") == "True";
+    for (const json::value& container : list_in(part(body, "spec"), "containers"))
+      for (const json::value& port : list_in(container, "ports"))
+        one.ports.try_emplace({text_in(port, "name"), protocol_of(port)}, part(port, "containerPort"));
     out.push_back(std::move(one));
   }
   return out;
 }
 
-// A port of a Service as its targets have it; named target ports are the pods' business and stand as the port itself.
+// A port of a Service as its targets have it.
 json::object target_port(const json::value& port) {
   json::object out{{"name", text_in(port, "name")}};
   const json::value& target = part(port, "targetPort");
   out["port"] = is_number(target) ? target : part(port, "port");
-  out["protocol"] = text_in(port, "protocol").empty() ? "TCP" : text_in(port, "protocol");
+  out["protocol"] = protocol_of(port);
   if (const std::string app = text_in(port, "appProtocol"); !app.empty())
     out["appProtocol"] = app;
   return out;
 }
+
+// The ports by which one target is reached: each pod says itself which number a name stands for.
+json::array ports_at(const json::value& spec, const Target& target) {
+  json::array out;
+  for (const json::value& port : list_in(spec, "ports")) {
+    json::object there = target_port(port);
+    if (const std::string name = text_in(port, "targetPort"); !name.empty()) {
+      const auto known = target.ports.find({name, protocol_of(port)});
+      if (known == target.ports.end())
+        continue;
+      there["port"] = known->second;
+    }
+    out.push_back(std::move(there));
+  }
+  return out;
+}
+
+// Targets that are reached by the same ports.
+struct SamePorts {
+  json::array ports, ready, not_ready, slice;
+};
 
 class EndpointController final : public Reconciler {
  public:
@@ -162,36 +196,26 @@ class EndpointController final : public Reconciler {
   static void follow(const ObjectView& view, const Object& service, const json::value& body,
                      const json::object& selector, Instant now, Wishes& out) {
     const json::value& spec = part(body, "spec");
-    const std::vector<Target> targets = targets_of(view, service, selector);
-    json::array ports;
-    if (const json::array* all = member_array(spec, "ports"))
-      for (const json::value& one : *all) ports.push_back(target_port(one));
-    json::array ready, not_ready, slice;
-    for (const Target& one : targets) {
-      json::object reference{
-          {"kind", "Pod"}, {"namespace", service.meta.ns.get()}, {"name", one.name}, {"uid", one.uid}};
-      json::object address{{"ip", one.ip}, {"targetRef", reference}};
-      if (!one.node.empty())
-        address["nodeName"] = one.node;
-      (one.ready && !one.going ? ready : not_ready).push_back(std::move(address));
-      json::object end{
-          {"addresses", json::array{json::string_view(one.ip)}},
-          {"conditions", {{"ready", one.ready && !one.going}, {"serving", one.ready}, {"terminating", one.going}}},
-          {"targetRef", std::move(reference)}};
-      if (!one.node.empty())
-        end["nodeName"] = one.node;
-      slice.push_back(std::move(end));
+    std::map<std::string, SamePorts> groups;
+    for (const Target& one : targets_of(view, service, selector)) {
+      json::array ports = ports_at(spec, one);
+      SamePorts& group = groups[json::serialize(ports)];
+      group.ports = std::move(ports);
+      add(group, one, service.meta.ns);
     }
     json::object parts;
-    if (!targets.empty()) {
+    json::array subsets;
+    for (const auto& [text, group] : groups) {
       json::object subset;
-      if (!ready.empty())
-        subset["addresses"] = std::move(ready);
-      if (!not_ready.empty())
-        subset["notReadyAddresses"] = std::move(not_ready);
-      subset["ports"] = ports;
-      parts["subsets"] = json::array{std::move(subset)};
+      if (!group.ready.empty())
+        subset["addresses"] = group.ready;
+      if (!group.not_ready.empty())
+        subset["notReadyAddresses"] = group.not_ready;
+      subset["ports"] = group.ports;
+      subsets.push_back(std::move(subset));
     }
+    if (!subsets.empty())
+      parts["subsets"] = std::move(subsets);
     json::object labels = labels_of(service);
     const bool headless = text_in(spec, "clusterIP") == "None";
     if (headless)
@@ -201,9 +225,52 @@ class EndpointController final : public Reconciler {
     keep(view, now, out, kEndpoints, service.meta.ns, service.meta.name, own, nullptr, parts);
     labels[kServiceName] = service.meta.name;
     labels[kManagedBy] = kOfServices;
+    keep_slices(view, service, labels, groups, spec, now, out);
+  }
+
+  static void add(SamePorts& group, const Target& one, const std::string& ns) {
+    json::object reference{{"kind", "Pod"}, {"namespace", ns}, {"name", one.name}, {"uid", one.uid}};
+    json::object address{{"ip", one.ip}, {"targetRef", reference}};
+    if (!one.node.empty())
+      address["nodeName"] = one.node;
+    (one.ready && !one.going ? group.ready : group.not_ready).push_back(std::move(address));
+    json::object end{
+        {"addresses", json::array{json::string_view(one.ip)}},
+        {"conditions", {{"ready", one.ready && !one.going}, {"serving", one.ready}, {"terminating", one.going}}},
+        {"targetRef", std::move(reference)}};
+    if (!one.node.empty())
+      end["nodeName"] = one.node;
+    group.slice.push_back(std::move(end));
+  }
+
+  // A slice for each group; the first, or the only one and empty, has the plain name.
+  static void keep_slices(const ObjectView& view, const Object& service, const json::object& labels,
+                          std::map<std::string, SamePorts>& groups, const json::value& spec, Instant now, Wishes& out) {
     const json::object owner = owner_reference(service, "v1", "Service");
-    keep(view, now, out, kSlices, service.meta.ns, slice_name(service, kOfServices), labels, &owner,
-         {{"addressType", "IPv4"}, {"endpoints", std::move(slice)}, {"ports", std::move(ports)}});
+    if (groups.empty())
+      groups[""].ports = ports_at(spec, {});
+    std::set<std::string> kept;
+    for (auto& [text, group] : groups) {
+      const std::string plain = slice_name(service, kOfServices);
+      const std::string name = kept.empty() ? plain : format("{}-{}", plain, kept.size());
+      kept.insert(name);
+      keep(view, now, out, kSlices, service.meta.ns, name, labels, &owner,
+           {{"addressType", "IPv4"}, {"endpoints", std::move(group.slice)}, {"ports", std::move(group.ports)}});
+    }
+    remove_slices_but(view, service.meta.ns, service.meta.name, kOfServices, kept, out);
+  }
+
+  static void remove_slices_but(const ObjectView& view, const std::string& ns, const std::string& service,
+                                std::string_view maker, const std::set<std::string>& kept, Wishes& out) {
+    const std::string type(kSlices);
+    for (auto at = view.objects().lower_bound({type, ns, ""});
+         at != view.objects().end() && std::get<0>(at->first) == type && std::get<1>(at->first) == ns; ++at) {
+      const Object& slice = *at->second;
+      const std::string* by = label_of(slice, kManagedBy);
+      const std::string* of = label_of(slice, kServiceName);
+      if (by && *by == maker && of && *of == service && !kept.contains(slice.meta.name) && !is_deleting(slice))
+        out.add(RemoveObject{slice.type, ns, slice.meta.name, slice.meta.seq});
+    }
   }
 
   // Without a selector: what somebody wrote into Endpoints stands in a slice, too.
@@ -212,15 +279,7 @@ class EndpointController final : public Reconciler {
     const bool wanted = service && endpoints && !is_deleting(*endpoints) && !label_of(*endpoints, kByController) &&
                         !(label_of(*endpoints, kSkipMirror) && *label_of(*endpoints, kSkipMirror) == "true");
     const std::string kept = wanted ? slice_name(*endpoints, kOfEndpoints) : "";
-    const std::string type(kSlices);
-    for (auto at = view.objects().lower_bound({type, ns, ""});
-         at != view.objects().end() && std::get<0>(at->first) == type && std::get<1>(at->first) == ns; ++at) {
-      const Object& slice = *at->second;
-      const std::string* by = label_of(slice, kManagedBy);
-      const std::string* of = label_of(slice, kServiceName);
-      if (by && *by == kOfEndpoints && of && *of == name && slice.meta.name != kept && !is_deleting(slice))
-        out.add(RemoveObject{slice.type, ns, slice.meta.name, slice.meta.seq});
-    }
+    remove_slices_but(view, ns, name, kOfEndpoints, {kept}, out);
     if (!wanted)
       return;
     const json::value body = body_of(*endpoints);

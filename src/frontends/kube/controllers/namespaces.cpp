@@ -1,13 +1,18 @@
-// The end of namespaces: first everything inside is deleted, then the namespace itself goes.
-// Source: kubernetes.io/docs/tasks/administer-cluster/namespaces, "Deleting a namespace".
+// The end of namespaces: first the pods inside are deleted, so that none outlives what guards or feeds it, then
+// everything else, then the namespace itself goes.
+// Source: kubernetes.io/docs/tasks/administer-cluster/namespaces, "Deleting a namespace"; KEP 5080.
+#include <boost/json/array.hpp>
+
+#include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/store/stored_object.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kNamespaces = "namespaces";
+constexpr std::string_view kNamespaces = "namespaces", kPods = "pods";
 constexpr std::size_t kDeletionsAtOnce = 200;
 
 class NamespaceController final : public Reconciler {
@@ -22,23 +27,68 @@ class NamespaceController final : public Reconciler {
         out.push_back(key_of(*around));
   }
 
-  void reconcile(const ObjectView& view, const ObjectKey& key, Instant, Wishes& out) const override {
+  void reconcile(const ObjectView& view, const ObjectKey& key, Instant now, Wishes& out) const override {
     const auto ns = view.find(kNamespaces, "", std::get<2>(key));
     if (!ns || !is_deleting(*ns) || !has_finalizer(*ns, kNamespaceFinalizer))
       return;
     const auto& inside = view.inside(ns->meta.name);
     if (inside.empty())
       return finish(*ns, out);
+    const auto first = inside.lower_bound({std::string(kPods), ns->meta.name, ""});
+    const bool pods_left = first != inside.end() && std::get<0>(*first) == kPods;
     for (const ObjectKey& one : inside) {
       if (out.wishes.size() == kDeletionsAtOnce)
         return;
       const auto& [type, where, name] = one;
+      if (pods_left && type != kPods)
+        continue;
       if (const auto object = view.find(type, where, name); !is_deleting(*object))
         out.add(RemoveObject{type, where, name, object->meta.seq});
     }
+    if (out.wishes.empty())
+      tell(view, *ns, inside, now, out);
   }
 
  private:
+  // What it waits for.
+  static void tell(const ObjectView& view, const Object& ns, const std::set<ObjectKey>& inside, Instant now,
+                   Wishes& out) {
+    std::set<std::string> types, finalizers;
+    for (const auto& [type, where, name] : inside) {
+      types.insert(type);
+      if (const auto object = view.find(type, where, name); object->meta.extra)
+        finalizers.insert(object->meta.extra->finalizers.begin(), object->meta.extra->finalizers.end());
+    }
+    const auto listed = [](const std::set<std::string>& all) { return join({all.begin(), all.end()}, ", "); };
+    json::array conditions;
+    const auto add = [&](const char* type, bool is, const char* reason, std::string message) {
+      conditions.push_back({{"type", type}, {"status", is ? "True" : "False"}, {"reason", reason}, {"message", message}});
+    };
+    add("NamespaceDeletionDiscoveryFailure", false, "ResourcesDiscovered", "All resources successfully discovered");
+    add("NamespaceDeletionContentFailure", false, "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization");
+    add("NamespaceContentRemaining", true, "SomeResourcesRemain", "Some resources are remaining: " + listed(types));
+    add("NamespaceFinalizersRemaining", !finalizers.empty(), finalizers.empty() ? "ContentHasNoFinalizers" : "SomeFinalizersRemain",
+        finalizers.empty() ? "All content-preserving finalizers finished"
+                           : "Some content in the namespace has finalizers remaining: " + listed(finalizers));
+    json::object body = body_of(ns);
+    json::value& status = body["status"];
+    json::object& shown = status.is_object() ? status.get_object() : status.emplace_object();
+    if (const json::value* before = shown.if_contains("conditions"); before && same_but_for_times(*before, conditions))
+      return;
+    for (json::value& one : conditions) one.as_object()["lastTransitionTime"] = time_text(now, view.wall_offset());
+    shown["conditions"] = std::move(conditions);
+    wish_changed(out, with_body(ns, body), ns.meta.seq);
+  }
+
+  static bool same_but_for_times(json::value before, const json::array& now) {
+    if (before.is_array())
+      for (json::value& one : before.get_array())
+        if (one.is_object())
+          one.get_object().erase("lastTransitionTime");
+    return before == json::value(now);
+  }
+
   // Nothing is put inside meanwhile: who makes an object rests on a version of the namespace that was not being
   // deleted.
   static void finish(const Object& ns, Wishes& out) {
