@@ -33,7 +33,7 @@ class Sandboxes(unittest.TestCase):
         eventually(lambda: self.c.run("squeue", "-h").stdout.strip() == "", 60)
 
     def submit(self, name, containers, tasks=1, network="own", volumes=(), **group):
-        sandbox = {"network": network, "containers": containers, "volumes": list(volumes)}
+        sandbox = {"network": network, "containers": containers, "volumes": [{"name": volume} for volume in volumes]}
         group = {"launch": "tasks", "tasks": {"min": tasks, "max": tasks}, "per_task": {"cores": 1}, "sandbox": sandbox, **group}
         return self.c.api("POST", "/v1/jobs", {"spec": {"name": name, "groups": [group], "work_dir": self.c.work,
                                                         "std_out": os.path.join(self.c.work, f"{name}.out")}})["job_id"]
