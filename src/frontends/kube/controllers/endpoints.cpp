@@ -225,7 +225,7 @@ class EndpointController final : public Reconciler {
     keep(view, now, out, kEndpoints, service.meta.ns, service.meta.name, own, nullptr, parts);
     labels[kServiceName] = service.meta.name;
     labels[kManagedBy] = kOfServices;
-    keep_slices(view, service, labels, groups, spec, now, out);
+    keep_slices(view, service, labels, groups, now, out);
   }
 
   static void add(SamePorts& group, const Target& one, const std::string& ns) {
@@ -245,10 +245,10 @@ class EndpointController final : public Reconciler {
 
   // A slice for each group; the first, or the only one and empty, has the plain name.
   static void keep_slices(const ObjectView& view, const Object& service, const json::object& labels,
-                          std::map<std::string, SamePorts>& groups, const json::value& spec, Instant now, Wishes& out) {
+                          std::map<std::string, SamePorts>& groups, Instant now, Wishes& out) {
     const json::object owner = owner_reference(service, "v1", "Service");
     if (groups.empty())
-      groups[""].ports = ports_at(spec, {});
+      groups[""];
     std::set<std::string> kept;
     for (auto& [text, group] : groups) {
       const std::string plain = slice_name(service, kOfServices);

@@ -62,13 +62,15 @@ class NamespaceController final : public Reconciler {
     const auto listed = [](const std::set<std::string>& all) { return join({all.begin(), all.end()}, ", "); };
     json::array conditions;
     const auto add = [&](const char* type, bool is, const char* reason, std::string message) {
-      conditions.push_back({{"type", type}, {"status", is ? "True" : "False"}, {"reason", reason}, {"message", message}});
+      conditions.push_back(
+          {{"type", type}, {"status", is ? "True" : "False"}, {"reason", reason}, {"message", message}});
     };
     add("NamespaceDeletionDiscoveryFailure", false, "ResourcesDiscovered", "All resources successfully discovered");
     add("NamespaceDeletionContentFailure", false, "ContentDeleted",
         "All content successfully deleted, may be waiting on finalization");
     add("NamespaceContentRemaining", true, "SomeResourcesRemain", "Some resources are remaining: " + listed(types));
-    add("NamespaceFinalizersRemaining", !finalizers.empty(), finalizers.empty() ? "ContentHasNoFinalizers" : "SomeFinalizersRemain",
+    add("NamespaceFinalizersRemaining", !finalizers.empty(),
+        finalizers.empty() ? "ContentHasNoFinalizers" : "SomeFinalizersRemain",
         finalizers.empty() ? "All content-preserving finalizers finished"
                            : "Some content in the namespace has finalizers remaining: " + listed(finalizers));
     json::object body = body_of(ns);
