@@ -86,8 +86,7 @@ json::object ContainerViews::state_of(const One& one) const {
   json::object waiting;
   std::string reason = one.told ? one.told->reason : "", message = one.told ? one.told->message : "";
   if (reason.empty()) {
-    const bool before_main = one.kind != ContainerKind::kInit && !initialized();
-    reason = before_main ? "PodInitializing" : "ContainerCreating";
+    reason = initialized() ? "ContainerCreating" : "PodInitializing";
   }
   if (message.empty() && task_)
     message = task_->reason.get();

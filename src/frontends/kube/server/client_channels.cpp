@@ -194,6 +194,14 @@ bool asks_for(const HttpRequest& http, std::string_view upgrade) {
   return lower(header_of(http, "upgrade")) == lower(std::string(upgrade));
 }
 
+namespace {
+
+bool is_since_version_4(std::string_view protocol) {
+  return protocol.starts_with("v4.") || protocol.starts_with("v5.");
+}
+
+}  // namespace
+
 std::unique_ptr<ClientChannels> web_socket_channels(const HttpRequest& http,
                                                     const std::function<std::string(std::string_view)>& sha1) {
   const std::string protocol = chosen_protocol(header_of(http, "sec-websocket-protocol"),
@@ -203,6 +211,7 @@ std::unique_ptr<ClientChannels> web_socket_channels(const HttpRequest& http,
     return nullptr;
   auto out = std::make_unique<WebSocketChannels>(protocol.find("base64") != protocol.npos);
   out->protocol = "websocket";
+  out->told_in_status = is_since_version_4(protocol);
   out->headers = {{"Sec-WebSocket-Accept", web_socket_accept(header_of(http, "sec-websocket-key"), sha1)},
                   {"Sec-WebSocket-Protocol", protocol}};
   return out;
@@ -216,6 +225,7 @@ std::unique_ptr<ClientChannels> spdy_channels(const HttpRequest& http, std::size
     return nullptr;
   auto out = std::make_unique<SpdyChannels>(streams);
   out->protocol = "SPDY/3.1";
+  out->told_in_status = is_since_version_4(protocol);
   out->headers = {{"X-Stream-Protocol-Version", protocol}};
   return out;
 }

@@ -36,7 +36,8 @@ class ClientChannels {
   virtual void pause(bool reading_paused) = 0;
 
   // What the upgrade answers.
-  std::string protocol;  // of the Upgrade header
+  std::string protocol;        // of the Upgrade header
+  bool told_in_status = true;  // how a command ended; before version 4 in words, and failures alone
   std::map<std::string, std::string> headers;
 };
 

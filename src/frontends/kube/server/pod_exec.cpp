@@ -23,6 +23,12 @@ std::string node_frame(ContainerChannel channel, std::string_view bytes) {
   return out.append(bytes);
 }
 
+std::string failure_text(std::string_view word) {
+  if (word.starts_with("exit "))
+    return "command terminated with non-zero exit code: exit status " + std::string(word.substr(5));
+  return std::string(word.starts_with("error ") ? word.substr(6) : word);
+}
+
 // How a command ended, as clients read it. word: the node's: "", "exit 3", "error …".
 std::string status_text(std::string_view word) {
   json::object out{{"metadata", json::object()}};
@@ -31,11 +37,11 @@ std::string status_text(std::string_view word) {
   } else if (word.starts_with("exit ")) {
     const std::string code(word.substr(5));
     out["status"] = "Failure";
-    out["message"] = "command terminated with non-zero exit code: exit status " + code;
+    out["message"] = failure_text(word);
     out["reason"] = "NonZeroExitCode";
     out["details"] = {{"causes", json::array{json::object{{"reason", "ExitCode"}, {"message", code}}}}};
   } else {
-    const std::string why(word.starts_with("error ") ? word.substr(6) : word);
+    const std::string why = failure_text(word);
     out["status"] = "Failure";
     out["message"] = "Internal error occurred: " + why;
     out["reason"] = "InternalError";
@@ -137,7 +143,10 @@ class Exec final : public Conversation {
   }
 
   void finish(const std::string& word) {
-    client_->send(kStatusChannel, status_text(word));
+    if (client_->told_in_status)
+      client_->send(kStatusChannel, status_text(word));
+    else if (!word.empty())
+      client_->send(kStatusChannel, failure_text(word));
     client_->finish();
     node_->close();
     end();
