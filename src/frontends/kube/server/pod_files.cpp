@@ -297,9 +297,25 @@ class PodFiles {
       if (value)
         own[text_in(one, "name")] = std::move(*value);
     }
+    check_paths(container, own);
     for (const auto& [name, value] : services) own.emplace(name, value);
     for (const auto& [name, value] : own)
       variables_.push_back({{"container", text_in(container, "name")}, {"name", name}, {"value", value}});
+  }
+
+  // Part of a volume, by the values of variables.
+  void check_paths(const json::value& container, const Variables& known) {
+    for (const json::value& mount : list_in(container, "volumeMounts")) {
+      const std::string pattern = text_in(mount, "subPathExpr");
+      if (pattern.empty())
+        continue;
+      const std::string path = expanded(pattern, known);
+      const auto names = split(path, '/');
+      if (path.starts_with('/') || std::ranges::find(names, "..") != names.end())
+        wait(
+            text_in(container, "name"), kConfigError,
+            format("subPathExpr of volume {} is \"{}\": it must stay within the volume", text_in(mount, "name"), path));
+    }
   }
 
   // Where the pod names the user; what an image says is the node's to see.
