@@ -13,6 +13,8 @@ namespace lockstep::kube {
 
 namespace {
 
+constexpr const char* kCreating = "ContainerCreating";
+
 constexpr std::int32_t kSignalBase = 128;
 
 bool restarts_after(const json::object& pod, const json::value& container, ContainerKind kind, const ExitStatus& exit) {
@@ -85,9 +87,8 @@ json::object ContainerViews::state_of(const One& one) const {
         {"terminated", terminated(one, one.told->started, one.told->ended, word_of_end(*one.told), one.told->message)}};
   json::object waiting;
   std::string reason = one.told ? one.told->reason : "", message = one.told ? one.told->message : "";
-  if (reason.empty()) {
-    reason = initialized() ? "ContainerCreating" : "PodInitializing";
-  }
+  if (reason.empty() || reason == kCreating)
+    reason = initialized() ? kCreating : "PodInitializing";
   if (message.empty() && task_)
     message = task_->reason.get();
   waiting["reason"] = reason;
