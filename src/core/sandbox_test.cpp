@@ -145,6 +145,23 @@ TEST_F(Sandboxes, no_two_nodes_have_the_same_addresses) {
   EXPECT_EQ(w.node(3).task_range, "");
 }
 
+TEST_F(Sandboxes, what_nodes_do_for_root_alone_is_refused_to_others) {
+  const auto refused = [&](auto edit) {
+    JobSpec one = spec({container("a")});
+    edit(one.groups[0].sandbox);
+    auto outcome = w.run(SubmitJob{.spec = std::make_shared<JobSpec>(std::move(one))});
+    return outcome.ok() ? std::string() : outcome.error().message;
+  };
+  const std::string said = "only sandboxes of root's may be so: ";
+  EXPECT_EQ(refused([](Sandbox&) {}), "");
+  EXPECT_EQ(refused([](Sandbox& s) { s.volumes = {{.kind = SandboxVolume::Kind::kHost, .name = "v", .path = "/"}}; }),
+            said + "volume v is memory, files of its front end or of the node");
+  EXPECT_EQ(refused([](Sandbox& s) { s.containers[0].rights.uid = 0; }), said + "container a has rights of its own");
+  EXPECT_EQ(refused([](Sandbox& s) { s.published = {{18080, 80}}; }), said + "ports of the node lead to it");
+  EXPECT_EQ(refused([](Sandbox& s) { s.node_processes = true; }), said + "it shares processes or IPC");
+  EXPECT_EQ(refused([](Sandbox& s) { s.front_end_files = true; }), said + "its front end gives files");
+}
+
 TEST_F(Sandboxes, what_means_nothing_is_refused) {
   const auto refused = [&](JobSpec spec) {
     auto outcome = w.run(SubmitJob{.spec = std::make_shared<JobSpec>(std::move(spec))});
@@ -156,6 +173,10 @@ TEST_F(Sandboxes, what_means_nothing_is_refused) {
   JobSpec script = World::batch();
   script.groups[0].sandbox.containers = {container("a")};
   EXPECT_NE(refused(script).find("only tasks that the cluster starts"), std::string::npos);
+  JobSpec out = spec({container("a")});
+  out.groups[0].sandbox.volumes = {{.name = "v"}};
+  out.groups[0].sandbox.containers[0].container = {.image = "docker://x", .mounts = {{"volume:v/../..", "/up"}}};
+  EXPECT_NE(refused(out).find("leads out of the volume"), std::string::npos);
   JobSpec many = spec({});
   for (int i = 0; i < 33; ++i) many.groups[0].sandbox.containers.push_back(container(format("c{}", i)));
   EXPECT_NE(refused(many).find("33"), std::string::npos);

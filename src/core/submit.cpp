@@ -80,6 +80,9 @@ Result<void> check_volumes_of(const SandboxContainer& one, const Sandbox& sandbo
       continue;
     const std::string_view path = std::string_view(mount.source).substr(kVolumePrefix.size());
     const std::string_view volume = path.substr(0, path.find('/'));
+    const auto inside = split(path, '/');
+    if (std::ranges::find(inside, "..") != inside.end())
+      return invalid(format("container {} mounts {}, which leads out of the volume", one.name, mount.source), field);
     if (std::ranges::none_of(sandbox.volumes, [&](const SandboxVolume& known) { return known.name == volume; }))
       return invalid(format("container {} mounts volume {}, which the sandbox does not have", one.name, volume), field);
   }
@@ -113,6 +116,41 @@ Result<void> check_sandbox(const GroupSpec& group, const std::string& field) {
   names.clear();
   for (const SandboxVolume& volume : sandbox.volumes) names.push_back(volume.name);
   return check_names(names, "volume", field);
+}
+
+// What a sandbox asks that its node does for root alone; "" = nothing.
+std::string asked_of_root(const Sandbox& sandbox) {
+  for (const SandboxVolume& volume : sandbox.volumes)
+    if (volume.kind != SandboxVolume::Kind::kDisk)
+      return format("volume {} is memory, files of its front end or of the node", volume.name);
+  for (const SandboxContainer& one : sandbox.containers) {
+    if (one.rights != ContainerRights())
+      return format("container {} has rights of its own", one.name);
+    if (one.milli_cores > 0 || one.cpu_weight > 0 || one.memory_bytes > 0)
+      return format("container {} has limits of its own", one.name);
+    if (one.begun != ContainerHook() || one.ending != ContainerHook())
+      return format("container {} has hooks", one.name);
+    if (one.keeps_input || one.terminal || !one.message_file.empty() || !one.placed_env.empty())
+      return format("container {} has a terminal, input, messages or variables of its place", one.name);
+  }
+  return sandbox.front_end_files                                                  ? "its front end gives files"
+         : !sandbox.published.empty()                                             ? "ports of the node lead to it"
+         : !sandbox.sysctls.empty()                                               ? "it has settings of the kernel"
+         : sandbox.files_group                                                    ? "its volumes have a group"
+         : !sandbox.aliases.empty() || sandbox.lookup != NameLookup()             ? "it has names of its own"
+         : sandbox.shared_processes || sandbox.node_processes || sandbox.node_ipc ? "it shares processes or IPC"
+                                                                                  : "";
+}
+
+Result<void> check_rights_of_sandboxes(const Tables& tables, const JobSpec& spec) {
+  const User* owner = tables.user(spec.user);
+  if (owner && owner->uid == 0)
+    return {};
+  for (std::size_t g = 0; g < spec.groups.size(); ++g)
+    if (const std::string why = asked_of_root(spec.groups[g].sandbox); !why.empty())
+      return Error{Errc::kDenied, format("only sandboxes of root's may be so: {}", why),
+                   format("groups[{}].sandbox", g)};
+  return {};
 }
 
 Result<void> check_group(const JobSpec& spec, std::size_t g) {
@@ -296,6 +334,7 @@ Result<void> check_array(const Txn& txn, UserId user, const ArrayAsk& ask) {
 
 Result<void> check_spec(const Txn& txn, const JobSpec& spec, const JobSpec* as_before) {
   TRY(check_groups(spec));
+  TRY(check_rights_of_sandboxes(txn.tables(), spec));
   const auto is_span = [](Duration d) { return d.us >= 0 && d <= kForever; };
   if (!is_span(spec.time_limit) || !is_span(spec.time_min) || !is_span(spec.signal_ahead.ahead))
     return invalid("Requested time limit is invalid (missing or exceeds some limit)", "time_limit");

@@ -72,12 +72,8 @@ Places places_of(const Tables& tables, const json::object& pod) {
 
 // --- whose, and with what ---
 
-// The user that the namespace names, else root. Null: the cluster does not know them yet.
-const User* owner_of(const Tables& tables, const std::string& ns) {
-  if (const auto room = find(tables, "namespaces", "", ns); room && room->meta.extra)
-    for (const auto& [key, value] : room->meta.extra->annotations)
-      if (key == kRunAs)
-        return tables.user_named(value);
+// Root. Null: the cluster does not know them yet.
+const User* owner_of(const Tables& tables) {
   if (const User* root = tables.user("local", 0))
     return root;
   // A cluster that a user has started for themselves runs their work only.
@@ -189,9 +185,9 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
   auto claims = claims_of(tables, tree);
   if (!claims.ok())
     return wait("Unschedulable", claims.error().message);
-  const User* owner = owner_of(tables, ns);
+  const User* owner = owner_of(tables);
   if (!owner)
-    return wait("Unschedulable", format("the cluster does not know the user whose pods those of namespace {} are", ns));
+    return wait("Unschedulable", "the cluster does not know its root yet: any command of his tells it");
   PodSite site;
   site.user = owner->id;
   site.nodes = std::move(places.nodes);

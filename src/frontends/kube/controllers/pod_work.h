@@ -14,9 +14,6 @@ namespace lockstep::kube {
 
 namespace json = boost::json;
 
-// Whose pods are: those of a namespace with this annotation are the named user's, all others root's.
-inline constexpr std::string_view kRunAs = "lockstep.dev/run-as";
-
 struct PodWork {
   CommandBody body;   // SubmitJob with the object, or PutObject
   std::string waits;  // why it has no job yet; "" = it has
