@@ -202,8 +202,15 @@ struct Bridge : std::enable_shared_from_this<Bridge> {
   void begin() {
     const auto self = shared_from_this();
     stream->on_data([self](std::string_view bytes) {
-      if (self->socket)
-        self->socket->write(std::string(bytes));
+      if (!self->socket)
+        return;
+      self->socket->write(std::string(bytes));
+      if (self->socket->unsent() > kStreamHighWater)  // who answers may send for ever
+        self->stream->pause(true);
+    });
+    socket->on_drained([self] {
+      if (self->stream)
+        self->stream->pause(false);
     });
     stream->on_close([self] {
       if (self->socket)

@@ -13,10 +13,12 @@ namespace {
 constexpr unsigned kCloseSignal = 255;  // "v5.channel.k8s.io": no more of the channel whose number follows
 constexpr std::string_view kChannelWords[] = {"stdin", "stdout", "stderr", "error", "resize"};
 
-class WebSocketChannels final : public ClientChannels {
- public:
-  explicit WebSocketChannels(bool as_text) : as_text_(as_text) {}
+// A client who sends what has to be answered, and never reads.
+constexpr std::size_t kUnreadMost = 4 * kStreamHighWater;
 
+// What both protocols do with their connection.
+class StreamChannels : public ClientChannels {
+ public:
   void begin(std::unique_ptr<Stream> stream, Events events) override {
     events_ = std::move(events);
     stream_ = std::move(stream);
@@ -26,12 +28,33 @@ class WebSocketChannels final : public ClientChannels {
         events_.drained();
     });
     stream_->on_data([this](std::string_view bytes) {
-      if (!gone_ && !reader_.feed(bytes, [this](const WebSocketMessage& one) { take(one); }).ok())
+      if (!gone_ && (!feed(bytes) || stream_->unsent() > kUnreadMost))
         gone();
     });
-    send(1, {});  // tells the client that it is connected
-    events_.ready();
+    begun();
   }
+  std::size_t unsent() const override { return gone_ ? 0 : stream_->unsent(); }
+  void pause(bool reading_paused) override {
+    if (!gone_)
+      stream_->pause(reading_paused);
+  }
+
+ protected:
+  virtual bool feed(std::string_view bytes) = 0;  // false: the client has broken the protocol
+  virtual void begun() {}
+  void gone() {
+    if (!std::exchange(gone_, true))
+      events_.gone();
+  }
+
+  std::unique_ptr<Stream> stream_;
+  Events events_;
+  bool gone_ = false;
+};
+
+class WebSocketChannels final : public StreamChannels {
+ public:
+  explicit WebSocketChannels(bool as_text) : as_text_(as_text) {}
 
   void send(unsigned channel, std::string_view bytes) override {
     if (gone_)
@@ -53,16 +76,14 @@ class WebSocketChannels final : public ClientChannels {
     stream_->write(web_socket_frame(WebSocketMessage::Kind::kClose, std::string("\x03\xe8", 2)));  // 1000: as agreed
     stream_->close();
   }
-  std::size_t unsent() const override { return gone_ ? 0 : stream_->unsent(); }
-  void pause(bool reading_paused) override {
-    if (!gone_)
-      stream_->pause(reading_paused);
-  }
 
  private:
-  void gone() {
-    if (!std::exchange(gone_, true))
-      events_.gone();
+  bool feed(std::string_view bytes) override {
+    return reader_.feed(bytes, [this](const WebSocketMessage& one) { take(one); }).ok();
+  }
+  void begun() override {
+    send(1, {});  // tells the client that it is connected
+    events_.ready();
   }
 
   void take(const WebSocketMessage& one) {
@@ -92,28 +113,11 @@ class WebSocketChannels final : public ClientChannels {
 
   const bool as_text_;
   WebSocketReader reader_;
-  std::unique_ptr<Stream> stream_;
-  Events events_;
-  bool gone_ = false;
 };
 
-class SpdyChannels final : public ClientChannels {
+class SpdyChannels final : public StreamChannels {
  public:
   explicit SpdyChannels(std::size_t streams) : expected_(streams) {}
-
-  void begin(std::unique_ptr<Stream> stream, Events events) override {
-    events_ = std::move(events);
-    stream_ = std::move(stream);
-    stream_->on_close([this] { gone(); });
-    stream_->on_drained([this] {
-      if (!gone_)
-        events_.drained();
-    });
-    stream_->on_data([this](std::string_view bytes) {
-      if (!gone_ && !session_.feed(bytes).ok())
-        gone();
-    });
-  }
 
   void send(unsigned channel, std::string_view bytes) override {
     if (const auto at = ids_.find(channel); at != ids_.end() && !gone_ && !bytes.empty())
@@ -127,17 +131,9 @@ class SpdyChannels final : public ClientChannels {
         session_.data(id, {}, true);
     stream_->close();
   }
-  std::size_t unsent() const override { return gone_ ? 0 : stream_->unsent(); }
-  void pause(bool reading_paused) override {
-    if (!gone_)
-      stream_->pause(reading_paused);
-  }
 
  private:
-  void gone() {
-    if (!std::exchange(gone_, true))
-      events_.gone();
-  }
+  bool feed(std::string_view bytes) override { return session_.feed(bytes).ok(); }
 
   void opened(std::uint32_t id, const SpdyHeaders& headers) {
     const auto type = headers.find("streamtype");
@@ -153,11 +149,8 @@ class SpdyChannels final : public ClientChannels {
   }
 
   const std::size_t expected_;
-  std::unique_ptr<Stream> stream_;
-  Events events_;
   std::map<unsigned, std::uint32_t> ids_;
   std::map<std::uint32_t, unsigned> channels_;
-  bool gone_ = false;
   SpdySession session_{{.opened = [this](std::uint32_t id, const SpdyHeaders& headers, bool) { opened(id, headers); },
                         .data =
                             [this](std::uint32_t id, std::string_view bytes, bool last) {
