@@ -121,14 +121,30 @@ TEST(Reconcilers, ANamespaceGoesWhenEverythingInsideHasGone) {
   rig.put("namespaces", kNamespace);
   for (int i = 0; i < 500; ++i)
     rig.put("configmaps", R"({"metadata":{"name":"c)" + std::to_string(i) + R"(","namespace":"n"}})");
+  rig.put("pods", R"({"metadata":{"name":"free","namespace":"n"}})");
   rig.put("pods", R"({"metadata":{"name":"held","namespace":"n","finalizers":["example.com/x"]}})");
   rig.run();
-  EXPECT_EQ(rig.tables.objects.size(), 502u) << "nothing goes by itself";
+  EXPECT_EQ(rig.tables.objects.size(), 503u) << "nothing goes by itself";
   rig.remove("namespaces", "", "n");
   rig.run();
-  EXPECT_EQ(rig.tables.objects.size(), 2u) << "the pod is held by its finalizer, and holds the namespace";
-  EXPECT_TRUE(rig.has("namespaces", "", "n"));
+  EXPECT_FALSE(rig.has("pods", "n", "free"));
+  EXPECT_TRUE(is_deleting(*rig.tables.objects.at({"pods", "n", "held"}))) << "its finalizer holds it";
+  EXPECT_EQ(rig.tables.objects.size(), 502u) << "and a pod that is left holds everything else";
   rig.put(without_finalizer(*rig.tables.objects.at({"pods", "n", "held"}), "example.com/x"));
+  rig.run();
+  EXPECT_TRUE(rig.tables.objects.empty());
+}
+
+TEST(Reconcilers, WhatHasAFinalizerHoldsItsNamespace) {
+  Rig rig({namespace_controller()});
+  rig.put("namespaces", kNamespace);
+  rig.put("configmaps", R"({"metadata":{"name":"free","namespace":"n"}})");
+  rig.put("configmaps", R"({"metadata":{"name":"held","namespace":"n","finalizers":["example.com/x"]}})");
+  rig.remove("namespaces", "", "n");
+  rig.run();
+  EXPECT_EQ(rig.tables.objects.size(), 2u);
+  EXPECT_TRUE(rig.has("namespaces", "", "n"));
+  rig.put(without_finalizer(*rig.tables.objects.at({"configmaps", "n", "held"}), "example.com/x"));
   rig.run();
   EXPECT_TRUE(rig.tables.objects.empty());
 }
