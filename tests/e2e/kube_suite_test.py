@@ -5,6 +5,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "kube"))
+import compatibility  # noqa: E402
 import suite  # noqa: E402
 
 
@@ -23,6 +24,8 @@ class KubeSuite(unittest.TestCase):
         self.assertEqual(len(rows), 424)
         self.assertEqual(len({row["test"] for row in rows}), 424)
         self.assertEqual({row["shard"] for row in rows}, set(range(1, 9)))
+        self.assertLessEqual(compatibility.passed(), {row["test"] for row in rows})
+        self.assertTrue(compatibility.is_current(rows), "./dev peers kubernetes --document makes it anew")
         self.assertEqual([len(suite.tests_of(name)) for name in ("dozen", "api", "fake-pods")], [16, 107, 61])
 
 

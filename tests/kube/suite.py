@@ -2,6 +2,7 @@
 """Kubernetes' own end-to-end suite, unmodified, against a cluster of ours.
 
   ./dev peers kubernetes [LIST]     LIST: dozen, api, fake-pods, containers, all, i/8 (a shard), or a file of test names (default: dozen)
+  ./dev peers kubernetes --document writes docs/kubernetes-compatibility.md anew from what was recorded
   ./dev peers kubernetes --build    builds the suite's programs from the published Go modules (half an hour on two cores)
 
 Its programs (e2e.test, ginkgo, kubectl) lie in build/kubernetes, or in $LOCKSTEP_KUBERNETES_SUITE. A list that was stopped goes on where
@@ -20,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 sys.path.insert(0, HERE)
+import compatibility  # noqa: E402
 import suite_images as images  # noqa: E402
 VERSION = "1.34.4"
 PROGRAMS = ("e2e.test", "ginkgo", "kubectl")
@@ -151,17 +153,26 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev peers kubernetes", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("list", nargs="?", default="dozen")
     parser.add_argument("--build", action="store_true")
-    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--document", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--shard", metavar="i/8", help="the same as i/8 for LIST")
+    parser.add_argument("--again", action="store_true", help="also what has passed already")
+    parser.add_argument("--record", action="store_true", help="note in tests/kube/passed.txt what passes and what does not, for the document")
     parser.add_argument("--out", help="where reports go (build/kubernetes/LIST)")
     asked = parser.parse_args()
     if asked.build:
         return build()
+    if asked.document:
+        compatibility.write(list(rows()))
+        return 0
+    asked.list = asked.shard or asked.list
     if not programs():
         print("the suite's programs are not there: ./dev peers kubernetes --build makes them")
         return SKIPPED
     out = os.path.abspath(asked.out or os.path.join(ROOT, "build", "kubernetes", re.sub(r"\W+", "-", asked.list)))
     os.makedirs(out, exist_ok=True)
     passed, failed = judge(tests_of(asked.list), out, asked.again)
+    if asked.record:
+        compatibility.record(passed, failed)
     for test in failed:
         print("failed:", test)
     print(f"{len(passed)} passed, {len(failed)} failed; reports in {out}")
