@@ -13,6 +13,7 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "container/box.h"
+#include "container/credentials.h"
 #include "container/documents.h"
 #include "container/image_store.h"
 #include "container/oci_config.h"

@@ -1,6 +1,7 @@
 #include "controller/container_reach.h"
 
 #include "base/text.h"
+#include "model/job.h"
 #include "model/work_id.h"
 #include "wire/container_ask_text.h"
 

@@ -7,6 +7,7 @@
 #include "base/ip_range.h"
 #include "base/text.h"
 #include "core/attempts.h"
+#include "model/bounds.h"
 #include "model/job.h"
 #include "model/keys.h"
 #include "rules/growth.h"

@@ -19,6 +19,7 @@
 
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "model/bounds.h"
 #include "model/work_id.h"
 #include "shim/container_parent.h"
 #include "shim/container_reach.h"
