@@ -316,6 +316,26 @@ void leave_room(const SandboxRoom& room) {
   remove_groups(room);
 }
 
+void change_memory_of_task(const std::string& group, std::uint64_t before_bytes, std::uint64_t bytes) {
+  const std::string text = std::to_string(bytes), before = std::to_string(before_bytes);
+  // The outer ones first where there is more, so that the inner ones never have more than they.
+  std::vector<std::string> groups;
+  for (std::string left = group; !left.empty(); left.resize(left.rfind('/'))) groups.push_back(left);
+  if (bytes > before_bytes)
+    std::reverse(groups.begin(), groups.end());
+  for (const std::string& one : groups)
+    for (int round = 0; round < 2; ++round)  // memory and swap bound each other
+      for (const std::string& file : {format("{}/memory{}/memory.limit_in_bytes", kGroupMount, one),
+                                      format("{}/memory{}/memory.memsw.limit_in_bytes", kGroupMount, one),
+                                      format("{}{}/memory.max", kGroupMount, one)})
+        if (const auto now = read_plain(file, Links::kRefused, 64); now.ok() && trim(*now) == before) {
+          const int fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+          if (fd >= 0 && ::write(fd, text.data(), text.size()) < 0)
+            errno = 0;
+          ::close(fd);
+        }
+}
+
 // Under version 1 each controller has them once. Those of our task and job are their makers' to remove, where it has
 // made them: elsewhere runc did.
 void remove_groups(const SandboxRoom& room) {

@@ -6,7 +6,7 @@ namespace lockstep {
 
 // Found by the type's namespace: nobody else writes it.
 static wire::WordList words_of(ContainerAsk::What) {
-  static constexpr std::string_view kWords[] = {"logs", "exec", "attach", "port"};
+  static constexpr std::string_view kWords[] = {"logs", "exec", "attach", "port", "look"};
   return kWords;
 }
 
