@@ -29,13 +29,27 @@ std::int64_t memory_mb_of(const json::object& pod) {
   return memory == limits.end() ? 0 : (memory->second.whole() + kMegabyte - 1) / kMegabyte;
 }
 
+// Logs, layers and volumes on disk together, where every container has a limit.
+std::uint64_t disk_bytes_of(const json::object& pod) {
+  for (const json::value& one : containers_in(pod, "containers"))
+    if (!quantity_in(part(part(one, "resources"), "limits"), "ephemeral-storage"))
+      return 0;
+  const Amounts limits = pod_sums(pod, "limits");
+  const auto disk = limits.find("ephemeral-storage");
+  return disk == limits.end() || disk->second.sign() <= 0 ? 0 : static_cast<std::uint64_t>(disk->second.whole());
+}
+
+// Cores are whole: a pod that asks for less than one shares what is there with the others.
+std::uint32_t cores_of(const Quantity& amount) {
+  const std::int64_t milli = amount.thousandths();
+  return milli < 1000 ? 0 : static_cast<std::uint32_t>(std::min((milli + 999) / 1000, kCountMax));
+}
+
 Result<void> set_amounts(GroupSpec& group, const json::object& pod) {
   Resources& needs = group.per_task;
   for (const auto& [name, amount] : pod_sums(pod, "requests")) {
     if (name == "cpu") {
-      // Cores are whole: a pod that asks for less than one shares what is there with the others.
-      const std::int64_t milli = amount.thousandths();
-      needs.cores = milli < 1000 ? 0 : static_cast<std::uint32_t>(std::min((milli + 999) / 1000, kCountMax));
+      needs.cores = cores_of(amount);
     } else if (amount.sign() > 0 && name.find('/') != name.npos) {
       if (!amount.is_whole() || amount.whole() > kCountMax)
         return invalid(format("{} of {} cannot be given: whole numbers up to {} can", amount.text(), name, kCountMax),
@@ -56,19 +70,42 @@ Result<void> set_amounts(GroupSpec& group, const json::object& pod) {
 
 // --- volumes ---
 
+constexpr std::string_view kHugePages = "HugePages";
+
+// "-2Mi" as mount(8) has it: "2M".
+std::string page_size_of(std::string_view text) {
+  std::string out(text.starts_with('-') ? text.substr(1) : text);
+  if (out.ends_with('i'))
+    out.pop_back();
+  return out;
+}
+
 SandboxVolume volume_of(const json::value& volume, const PodSite& site) {
   using enum SandboxVolume::Kind;
   SandboxVolume out;
   out.name = text_in(volume, "name");
   const auto claim = site.claims.find(out.name);
   if (const json::value& own = part(volume, "emptyDir"); own.is_object()) {
-    out.kind = text_in(own, "medium") == "Memory" ? kMemory : kDisk;
+    const std::string medium = text_in(own, "medium");
+    out.kind = medium == "Memory" || medium.starts_with(kHugePages) ? kMemory : kDisk;
+    if (medium.starts_with(kHugePages))
+      out.path = medium == kHugePages ? "2M" : page_size_of(medium.substr(kHugePages.size()));
     if (const auto bound = quantity_in(own, "sizeLimit"); bound && bound->sign() > 0)
       out.bytes_max = static_cast<std::uint64_t>(bound->whole());
   } else if (const json::value& host = part(volume, "hostPath"); host.is_object()) {
     out.kind = kHost;
     out.path = text_in(host, "path");
     out.path_type = text_in(host, "type");
+  } else if (const json::value& nfs = part(volume, "nfs"); nfs.is_object()) {
+    out.kind = kNfs;
+    out.path = format("{}:{}", text_in(nfs, "server"), text_in(nfs, "path"));
+  } else if (const json::value& image = part(volume, "image"); image.is_object()) {
+    out.kind = kImage;
+    out.path = "docker://" + text_in(image, "reference");
+    out.path_type = text_in(image, "pullPolicy");
+  } else if (claim != site.claims.end() && claim->second.find(":/") != std::string::npos) {
+    out.kind = kNfs;
+    out.path = claim->second;
   } else if (claim != site.claims.end()) {
     out.kind = kHost;
     out.path = claim->second;
@@ -153,6 +190,8 @@ Sandbox sandbox_of(const json::object& pod, const PodSite& site) {
     out.sysctls.emplace_back(text_in(one, "name"), text_in(one, "value"));
   if (const auto group = integer_in(security, "fsGroup"); group && *group >= 0 && *group <= UINT32_MAX)
     out.files_group = static_cast<std::uint32_t>(*group);
+  out.files_group_where_other = text_in(security, "fsGroupChangePolicy") == "OnRootMismatch";
+  out.disk_bytes = disk_bytes_of(pod);
   out.shared_processes = flag_in(spec, "shareProcessNamespace");
   out.node_processes = flag_in(spec, "hostPID");
   out.node_ipc = flag_in(spec, "hostIPC");
@@ -160,6 +199,15 @@ Sandbox sandbox_of(const json::object& pod, const PodSite& site) {
 }
 
 }  // namespace
+
+PodSize size_of_pod(const json::object& pod) {
+  PodSize out;
+  const Amounts requests = pod_sums(pod, "requests");
+  if (const auto cpu = requests.find("cpu"); cpu != requests.end())
+    out.cores = cores_of(cpu->second);
+  out.memory_mb = memory_mb_of(pod);
+  return out;
+}
 
 Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   const json::value& spec = spec_of(pod);

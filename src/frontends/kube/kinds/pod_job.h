@@ -27,6 +27,14 @@ struct PodSite {
 // The pod's tree has its defaults and has passed validation. Errors: what no job can be (a field is named).
 Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site);
 
+// What its job is granted of cores (whole ones; 0 = it shares what is there) and memory (0 = likewise).
+struct PodSize {
+  std::uint32_t cores = 0;
+  std::int64_t memory_mb = 0;
+  friend bool operator==(const PodSize&, const PodSize&) = default;
+};
+PodSize size_of_pod(const json::object& pod);
+
 inline constexpr const char* kClusterDomain = "cluster.local";
 
 }  // namespace lockstep::kube

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "frontends/kube/kinds/container_view.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/timestamps.h"
 #include "model/job.h"
@@ -16,6 +17,8 @@ namespace {
 
 constexpr std::string_view kOwnConditions[] = {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady",
                                                "PodScheduled"};
+// Of ours, those that are there only while they are true.
+constexpr std::string_view kPassing[] = {"PodResizePending", "PodResizeInProgress"};
 
 json::object& object_at(json::object& tree, std::string_view name) {
   json::value& value = tree[name];
@@ -68,7 +71,8 @@ void add_condition(json::array& out, const Showing& of, const Condition& conditi
 void put_conditions(const Showing& of, json::array ours) {
   for (const json::value& one : list_in(of.status(), "conditions")) {
     const std::string type = text_in(one, "type");
-    if (std::ranges::none_of(ours, [&](const json::value& other) { return text_in(other, "type") == type; }))
+    if (std::ranges::find(kPassing, type) == std::end(kPassing) &&
+        std::ranges::none_of(ours, [&](const json::value& other) { return text_in(other, "type") == type; }))
       ours.push_back(one);
   }
   object_at(of.tree, "status")["conditions"] = std::move(ours);
@@ -110,8 +114,12 @@ struct EndWords {
   std::string reason, message;
 };
 
+constexpr std::string_view kEvicted = "Evicted: ";
+
 // Why it ended otherwise than by its containers.
-EndWords end_words(const Job& job) {
+EndWords end_words(const Job& job, const Task* task) {
+  if (task && task->reason.get().starts_with(kEvicted))
+    return {"Evicted", task->reason.get().substr(kEvicted.size())};
   const JobState state = job.state == JobState::kCompleting ? job.ending : job.state;
   switch (state) {
     case JobState::kTimeout:
@@ -145,6 +153,24 @@ void show_place(const Showing& of) {
   }
   if (of.job().started)
     status["startTime"] = of.time(of.job().started);
+}
+
+// What it asks for since it runs: its job has not been granted it yet, or its containers do not have it yet.
+// Source: kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources.
+void add_resize(json::array& out, const Showing& of, const ContainerViews& views) {
+  const Resources& granted = of.job().spec->groups.front().per_task;
+  const PodSize wanted = size_of_pod(of.tree);
+  if (wanted != PodSize{granted.cores, std::max<std::int64_t>(0, granted.memory_mb)}) {
+    const Node* node = of.records.node.get();
+    const bool never = node && (wanted.cores > node->cores || wanted.memory_mb > node->memory_mb);
+    add_condition(out, of,
+                  {"PodResizePending", true, of.job().started, never ? "Infeasible" : "Deferred",
+                   never ? format("Node didn't have enough capacity: {} cores and {} MB are asked for", wanted.cores,
+                                  wanted.memory_mb)
+                         : std::string("Node didn't have enough resource")});
+  } else if (!views.all_resized()) {
+    add_condition(out, of, {"PodResizeInProgress", true, of.job().started, {}, {}});
+  }
 }
 
 void show_running(const Showing& of) {
@@ -185,17 +211,21 @@ void show_running(const Showing& of) {
     add_condition(conditions, of,
                   {"DisruptionTarget", true, of.job().ended ? of.job().ended : began, "PreemptionByScheduler",
                    "It made room for work of higher priority"});
+  if (!over)
+    add_resize(conditions, of, views);
   put_conditions(of, std::move(conditions));
   json::object& status = object_at(of.tree, "status");
   status["phase"] = phase;
   if (over)
-    if (EndWords words = end_words(of.job()); !words.reason.empty()) {
+    if (EndWords words = end_words(of.job(), of.records.task.get()); !words.reason.empty()) {
       status["reason"] = std::move(words.reason);
       status["message"] = std::move(words.message);
     }
   if (json::array init = views.statuses(ContainerViews::Which::kInit); !init.empty())
     status["initContainerStatuses"] = std::move(init);
   status["containerStatuses"] = views.statuses(ContainerViews::Which::kMain);
+  if (json::array added = views.statuses(ContainerViews::Which::kAdded); !added.empty())
+    status["ephemeralContainerStatuses"] = std::move(added);
 }
 
 // --- its job is forgotten ---
