@@ -10,6 +10,7 @@
 #include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/kinds/pod_placement.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/sysctls.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
@@ -97,13 +98,16 @@ Result<std::map<std::string, std::string>> claims_of(const Tables& tables, const
     if (!bound)
       return Error{Errc::kUnavailable, "pod has unbound immediate PersistentVolumeClaims", {}};
     const json::value body = json::parse(bound->body);
-    std::string path = text_in(part(part(body, "spec"), "hostPath"), "path");
+    const json::value& nfs = part(part(body, "spec"), "nfs");
+    std::string path = nfs.is_object() ? format("{}:{}", text_in(nfs, "server"), text_in(nfs, "path"))
+                                       : text_in(part(part(body, "spec"), "hostPath"), "path");
     if (path.empty())
       path = text_in(part(part(body, "spec"), "local"), "path");
     if (path.empty())
       return Error{
           Errc::kUnavailable,
-          format("persistentvolume \"{}\" is of a kind that nodes here do not mount: hostPath and local are", name),
+          format("persistentvolume \"{}\" is of a kind that nodes here do not mount: hostPath, local and nfs are",
+                 name),
           {}};
     out[text_in(volume, "name")] = path;
   }
@@ -179,6 +183,14 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
   if (text_in(spec, "nodeName").empty() && !scheduler.empty() && scheduler != kScheduler)
     return PodWork{PutObject{object_of(kPods, std::move(tree)), if_seq},
                    format("scheduler {} is to bind it", scheduler)};
+  if (NodeRefusal refusal = node_refusal(tree); !refusal.reason.empty()) {
+    json::object& status = tree["status"].is_object() ? tree["status"].get_object() : tree["status"].emplace_object();
+    status["phase"] = "Failed";
+    status["reason"] = std::move(refusal.reason);
+    status["message"] = "Pod was rejected: " + refusal.message;
+    status["startTime"] = time_text(now, wall_offset_of(tables));
+    return PodWork{PutObject{object_of(kPods, std::move(tree)), if_seq}, std::move(refusal.message)};
+  }
   Places places = places_of(tables, tree);
   if (places.none)
     return wait("Unschedulable", unschedulable_words(std::move(places.refused)));

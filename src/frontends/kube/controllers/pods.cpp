@@ -9,6 +9,7 @@
 #include "frontends/kube/controllers/pod_events.h"
 #include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "model/job.h"
@@ -18,6 +19,7 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::int32_t kKill = 9;
+constexpr Duration kResizeAgain = seconds(15);
 // What a pod without a job may wait for.
 constexpr std::string_view kAwaited[] = {"nodes", "persistentvolumeclaims", "persistentvolumes"};
 
@@ -54,6 +56,8 @@ class PodController final : public Reconciler {
       keep_end(view, pod, out);
     else if (is_deleting(pod))
       kill_late(pod, *records.job, now, out);
+    else if (records.job->state == JobState::kRunning)
+      resize(view, pod, *records.job, now, out);
   }
 
  private:
@@ -71,6 +75,20 @@ class PodController final : public Reconciler {
     const Object& waiting = std::get<PutObject>(work->body).object;
     if (!same_json(part(body_of(waiting), "status"), before))
       out.add(work->body, read);
+  }
+
+  // What there was no room for when it was asked for is asked for again, unless its node never had it.
+  static void resize(const ObjectView& view, const Object& pod, const Job& job, Instant now, Wishes& out) {
+    const PodSize wanted = size_of_pod(body_of(pod));
+    const Resources& has = job.spec->groups.front().per_task;
+    if (wanted == PodSize{has.cores, std::max<std::int64_t>(0, has.memory_mb)})
+      return;
+    const PodRecords records = records_of_pod(view.tables(), pod);
+    if (!records.node || wanted.cores > records.node->cores || wanted.memory_mb > records.node->memory_mb)
+      return;
+    out.add(UpdateJob{.target = {job.id, {}}, .cores_per_task = wanted.cores, .memory_mb_per_task = wanted.memory_mb},
+            {.records = {{key_of(pod), pod.meta.seq}}});
+    out.look_again(now + kResizeAgain);
   }
 
   static void keep_end(const ObjectView& view, const Object& pod, Wishes& out) {

@@ -39,13 +39,6 @@ struct Showing {
   const json::value& status() const { return part(tree, "status"); }
 };
 
-const EndedWork* end_of_job(const Object& pod) {
-  for (const EndedWork& one : pod.ended)
-    if (one.what.kind == Kind::kJob)
-      return &one;
-  return nullptr;
-}
-
 // --- conditions ---
 
 struct Condition {
@@ -254,6 +247,13 @@ void show_deletion(const Showing& of) {
 
 }  // namespace
 
+const EndedWork* ended_job_of(const Object& pod) {
+  for (const EndedWork& one : pod.ended)
+    if (one.what.kind == Kind::kJob)
+      return &one;
+  return nullptr;
+}
+
 PodRecords records_of_pod(const Tables& tables, const Object& pod) {
   PodRecords out;
   for (const Shown& shown : pod.shows) {
@@ -287,7 +287,7 @@ void show_pod(json::object& tree, const Object& pod, const PodRecords& records, 
     status["qosClass"] = qos_class(tree);
   show_deletion(of);
   if (!records.job) {
-    if (const EndedWork* end = end_of_job(pod))
+    if (const EndedWork* end = ended_job_of(pod))
       show_forgotten(of, *end);
     return;
   }

@@ -488,6 +488,13 @@ class PodRules final : public KindRules {
     }
   }
 
+  void validate_update(const json::object& tree, const json::object& old, std::string_view subresource,
+                       FieldErrors& out) const override {
+    if (subresource == "resize")
+      return check_resize(tree, old, out);
+    validate(tree, &old, out);
+  }
+
   void validate(const json::object& tree, const json::object* old, FieldErrors& out) const override {
     if (!old)
       return check_spec(tree, out);
@@ -501,12 +508,7 @@ class PodRules final : public KindRules {
       out.push_back(field_forbidden("spec.ephemeralContainers", "existing ephemeral containers may not be changed"));
     if (debugged)
       check_added(tree, out);
-    json::object sized = kept;
-    take_sizes(object_in(sized, "spec"), was, was);
-    // Only where /resize goes do they differ: elsewhere it is one of the fields that may not change.
-    if (!same_json(spec_of(sized), spec_of(kept)) && same_json(spec_of(sized), was))
-      check_resize(kept, *old, out);
-    else if (!same_json(spec_of(kept), was))
+    if (!same_json(spec_of(kept), was))
       check_changes(kept, *old, out);
   }
 };

@@ -8,15 +8,19 @@
 
 #include "base/text.h"
 #include "frontends/kube/controllers/pod_work.h"
+#include "frontends/kube/kinds/pod_containers.h"
 #include "frontends/kube/kinds/pod_env.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/server/account_tokens.h"
 #include "frontends/kube/server/service_variables.h"
 #include "frontends/kube/store/stored_object.h"
+#include "model/bounds.h"
 #include "model/job.h"
+#include "wire/front_end_files.h"
 
 namespace lockstep::kube {
 
@@ -27,6 +31,8 @@ constexpr const char* kSecrets = "secrets";
 constexpr const char* kConfigError = "CreateContainerConfigError";
 constexpr const char* kCreating = "ContainerCreating";
 constexpr std::int64_t kReadable = 0644, kOwnersOnly = 0600, kTokenLife = 3600;
+// As the node takes them (wire/front_end_files.h).
+constexpr std::size_t kLoginsMax = 64, kLoginUserMax = 4 << 10, kLoginPasswordMax = 64 << 10;
 
 // The values of a ConfigMap or a Secret, as base64.
 using Values = std::map<std::string, std::string, std::less<>>;
@@ -48,12 +54,20 @@ class PodFiles {
 
   json::object all() && {
     for (const json::value& volume : list_in(spec_of(tree_), "volumes")) add_volume(volume);
-    for (const char* list : {"initContainers", "containers"})
+    for (const char* list : {"initContainers", "containers", "ephemeralContainers"})
       for (const json::value& container : containers_in(tree_, list)) {
         add_variables(container);
         check_user(container);
+        check_image(container);
       }
-    return {{"volumes", std::move(volumes_)}, {"variables", std::move(variables_)}, {"waits", std::move(waits_)}};
+    if (const json::value& shared = part(spec_of(tree_), "hostUsers"); shared.is_bool() && !shared.get_bool())
+      wait("", kCreating, "hostUsers: false: nodes here have no user namespaces for pods");
+    json::object out{
+        {"volumes", std::move(volumes_)}, {"variables", std::move(variables_)}, {"waits", std::move(waits_)}};
+    for (auto& [name, value] : json::parse(encode_front_end_files(changes())).as_object())
+      if (!out.contains(name))
+        out[name] = std::move(value);
+    return out;
   }
 
  private:
@@ -75,6 +89,76 @@ class PodFiles {
         out[std::string(key)] = type == kSecrets ? std::string(text_of(value)) : base64_text(text_of(value));
     if (const json::object* data = member_object(body, "binaryData"); data && type == kMaps)
       for (const auto& [key, value] : *data) out[std::string(key)] = text_of(value);
+    return out;
+  }
+
+  // --- images ---
+
+  void check_image(const json::value& container) {
+    const std::string image = text_in(container, "image");
+    const std::size_t at = image.find('@');
+    if (image.find('#') != image.npos || (at != image.npos && image.compare(at, 8, "@sha256:") != 0) ||
+        image.find("//") != image.npos)
+      wait(text_in(container, "name"), "InvalidImageName",
+           format(
+               "Failed to apply default image tag \"{0}\": couldn't parse image name \"{0}\": invalid reference format",
+               image));
+  }
+
+  // Source: kubernetes.io/docs/concepts/containers/images ("Using a private registry").
+  std::vector<FrontEndFiles::Login> logins() const {
+    std::vector<FrontEndFiles::Login> out;
+    for (const json::value& one : list_in(spec_of(tree_), "imagePullSecrets")) {
+      const auto values = values_of(kSecrets, text_in(one, "name"));
+      if (!values)
+        continue;
+      for (const char* key : {".dockerconfigjson", ".dockercfg"})
+        if (const auto text = values->find(key); text != values->end())
+          add_logins(out, bytes_of_base64(text->second).value_or(""));
+    }
+    // The longer a name, the closer it is.
+    std::ranges::stable_sort(out, [](const auto& a, const auto& b) { return a.images.size() > b.images.size(); });
+    out.resize(std::min(out.size(), kLoginsMax));
+    return out;
+  }
+
+  static void add_logins(std::vector<FrontEndFiles::Login>& out, const std::string& text) {
+    boost::system::error_code failed;
+    const json::value whole = json::parse(text, failed);
+    if (failed || !whole.is_object())
+      return;
+    const json::value& auths = part(whole, "auths").is_object() ? part(whole, "auths") : whole;
+    for (const auto& [images, login] : auths.get_object()) {
+      FrontEndFiles::Login one{std::string(images), text_in(login, "username"), text_in(login, "password")};
+      if (const auto both = bytes_of_base64(text_in(login, "auth")); both && both->find(':') != both->npos) {
+        one.user = both->substr(0, both->find(':'));
+        one.password = both->substr(both->find(':') + 1);
+        while (one.password.ends_with('\0')) one.password.pop_back();
+      }
+      if (one.images.size() <= kNameBytesMax && one.user.size() <= kLoginUserMax &&
+          one.password.size() <= kLoginPasswordMax && !(one.user.empty() && one.password.empty()))
+        out.push_back(std::move(one));
+    }
+  }
+
+  // --- what is otherwise than when its job was made ---
+
+  FrontEndFiles changes() const {
+    FrontEndFiles out;
+    out.logins = logins();
+    out.added = added_containers_of(tree_);
+    if (!records_.job)
+      return out;
+    const GroupSpec& group = records_.job->spec->groups.front();
+    const PodSize size = size_of_pod(tree_);
+    out.memory_mb = group.per_task.memory_mb;
+    // What its job has not been granted yet its containers do not get either.
+    const bool granted = size == PodSize{group.per_task.cores, std::max<std::int64_t>(0, group.per_task.memory_mb)};
+    for (const SandboxContainer& one : containers_of_pod(tree_)) {
+      const auto made = std::ranges::find(group.sandbox.containers, one.name, &SandboxContainer::name);
+      if (made != group.sandbox.containers.end() && granted)
+        out.changes.push_back({one.name, one.container.image, one.milli_cores, one.cpu_weight, one.memory_bytes});
+    }
     return out;
   }
 
@@ -210,7 +294,7 @@ class PodFiles {
 
   void add_volume(const json::value& volume) {
     const std::string name = text_in(volume, "name");
-    constexpr const char* kOthers[] = {"emptyDir", "hostPath", "persistentVolumeClaim"};
+    constexpr const char* kOthers[] = {"emptyDir", "hostPath", "persistentVolumeClaim", "nfs", "image", "ephemeral"};
     json::array files;
     const auto mode_of = [](const json::value& source) {
       return integer_in(source, "defaultMode").value_or(kReadable);
@@ -228,8 +312,8 @@ class PodFiles {
       return;
     else
       return not_mounted(name,
-                         "volumes of this kind are not there: emptyDir, hostPath, configMap, secret, "
-                         "downwardAPI, projected, and claims of local volumes are");
+                         "volumes of this kind are not there: emptyDir, hostPath, nfs, image, configMap, secret, "
+                         "downwardAPI, projected, and claims of local and NFS volumes are");
     volumes_.push_back({{"name", name}, {"files", std::move(files)}});
   }
 

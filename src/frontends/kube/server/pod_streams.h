@@ -22,6 +22,9 @@ struct PodPlace {
   JobId job;
   std::string container;
   bool started = false;  // it runs, or has run
+  // Of a pod whose job is forgotten: its node has the logs for some time.
+  std::string ran_on;
+  AttemptNo attempt = 0;
 };
 Answered<PodPlace> place_of(const Request& request, std::string_view subject);
 

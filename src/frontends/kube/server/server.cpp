@@ -77,7 +77,7 @@ struct KubeServer::Inner {
     return refused(request.user, attempt);
   }
 
-  WriteTools tools() const { return {powers.random_hex, services, roles, policies, powers.call, &kinds}; }
+  WriteTools tools() const { return {powers.random_hex, services, roles, policies, powers.call, &kinds, streams}; }
 
   // What is not stored has no verb but "create", and that only where somebody answers it.
   static bool allowed(const Kind& kind, const std::string& sub, std::string_view verb) {

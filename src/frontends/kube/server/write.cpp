@@ -85,7 +85,7 @@ struct Draft {
   json::object tree;
   Ref<Object> before;   // null: it is new
   json::object old;     // its tree
-  std::string refusal;  // of a new pod: why its job was refused a moment ago
+  std::string refusal;  // of a pod: why what it asks of its job was refused a moment ago
 };
 
 using Again = std::function<void()>;
@@ -143,6 +143,9 @@ bool stored_alike(const Object& a, const Object& b) {
   return a.body == b.body && first == second;
 }
 
+// A job that runs otherwise than one task on one node, or whose node is away, stays as large as it is.
+bool asks_in_vain(const Error& why) { return why.code == Errc::kUnsupported || why.code == Errc::kUnavailable; }
+
 // Commits and answers. again: another try after a conflict that is not the client's; empty: there is none.
 void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Reading read, Again again) {
   if (auto refused = check_escalation(*request, draft.tree, *tools.roles))
@@ -192,18 +195,32 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
   } else {
     bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
   }
+  if (object.type == kPods && before) {
+    // What there is no room for is asked for again by the pods' controller.
+    const Sizes sizes = draft.refusal.empty() ? Sizes::kChange : Sizes::kStay;
+    for (CommandBody& body : changes_of_job(request->visit->read()->tables, *before, draft.tree, draft.old, sizes)) {
+      bodies.push_back(std::move(body));
+      if (sizes == Sizes::kChange)
+        if_refused = [request, tools, draft, read, again](const Error& why) mutable {
+          draft.refusal = why.message;
+          put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
+        };
+    }
+  }
   for (auto* others : {&more, &*counted})
     for (CommandBody& body : *others) bodies.push_back(std::move(body));
   commit_for(*request, std::move(bodies), std::move(read),
-             [request, before, object, if_refused, again = std::move(again)](Result<Answer> done) mutable {
+             [request, tools, before, object, if_refused, again = std::move(again)](Result<Answer> done) mutable {
                if (!done.ok() && done.error().code == Errc::kConflict && again)
                  return again();
-               if (!done.ok() && if_refused && waits_for(done.error()))
+               if (!done.ok() && if_refused && (waits_for(done.error()) || (before && asks_in_vain(done.error()))))
                  return if_refused(done.error());
                if (!done.ok())
                  return answer_status(*request, status_of(done.error(), request->resource(), object.meta.name));
                const auto reading = request->visit->read();
                const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
+               if (before && object.type == kPods && now != reading->tables.objects.end())
+                 tell_node(*request, tools.streams, *now->second);
                if (now != reading->tables.objects.end())
                  return answer_shown(*request, *now->second, before ? 200 : 201);
                if (before)  // it has gone with its last finalizer
@@ -326,7 +343,10 @@ std::optional<Status> settle_changed(Request& request, Draft& draft, json::objec
   FieldErrors errors;
   const json::object* old = draft.before ? &draft.old : nullptr;
   validate_object(request, draft.tree, old, errors);
-  rules_of(request.kind->type).validate(draft.tree, old, errors);
+  if (old)
+    rules_of(request.kind->type).validate_update(draft.tree, *old, request.target.subresource, errors);
+  else
+    rules_of(request.kind->type).validate(draft.tree, nullptr, errors);
   if (!errors.empty())
     return invalid_object(request, draft.tree, errors);
   return std::nullopt;
@@ -465,7 +485,7 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
   rules.prepare_update(draft.tree, draft.old, sub);
   FieldErrors errors;
   validate_object(request, draft.tree, &draft.old, errors);
-  rules.validate(draft.tree, &draft.old, errors);
+  rules.validate_update(draft.tree, draft.old, sub, errors);
   if (!errors.empty())
     return invalid_object(request, draft.tree, errors);
   if (managers == Managers::kTracked)
