@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
@@ -502,24 +504,47 @@ int tell_keeper(const Target& target) {
              : 1;
 }
 
-int serve_port(const Target& target, const ContainerAsk& ask) {
-  if (!enter_network(target.sandbox))
-    return 1;
-  int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+// -1: nobody listens there.
+int connect_to(const sockaddr* address, socklen_t size) {
+  const int fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0 && ::connect(fd, address, size) == 0)
+    return fd;
+  if (fd >= 0)
+    ::close(fd);
+  return -1;
+}
+
+// Where the sandbox itself would look, and what listens on its address alone.
+int connect_inside(std::uint16_t port) {
   sockaddr_in to{};
   to.sin_family = AF_INET;
-  to.sin_port = htons(ask.port);
+  to.sin_port = htons(port);
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) {
-    ::close(fd);
-    fd = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in6 to6{};
-    to6.sin6_family = AF_INET6;
-    to6.sin6_port = htons(ask.port);
-    to6.sin6_addr = in6addr_loopback;
-    if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&to6), sizeof to6) != 0)
-      return 1;
+  int fd = connect_to(reinterpret_cast<const sockaddr*>(&to), sizeof to);
+  sockaddr_in6 to6{};
+  to6.sin6_family = AF_INET6;
+  to6.sin6_port = htons(port);
+  to6.sin6_addr = in6addr_loopback;
+  if (fd < 0)
+    fd = connect_to(reinterpret_cast<const sockaddr*>(&to6), sizeof to6);
+  ifaddrs* all = nullptr;
+  if (fd >= 0 || ::getifaddrs(&all) != 0)
+    return fd;
+  for (const ifaddrs* one = all; one && fd < 0; one = one->ifa_next) {
+    if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET || (one->ifa_flags & IFF_LOOPBACK) != 0)
+      continue;
+    ::memcpy(&to, one->ifa_addr, sizeof to);
+    to.sin_port = htons(port);
+    fd = connect_to(reinterpret_cast<const sockaddr*>(&to), sizeof to);
   }
+  ::freeifaddrs(all);
+  return fd;
+}
+
+int serve_port(const Target& target, const ContainerAsk& ask) {
+  const int fd = enter_network(target.sandbox) ? connect_inside(ask.port) : -1;
+  if (fd < 0)
+    return 1;
   const auto pass = [](std::string_view bytes, std::string& out) {
     out.append(bytes);
     return true;

@@ -39,6 +39,7 @@
 #include "io/random.h"
 #include "io/sha256.h"
 #include "io/sqlite_log.h"
+#include "io/tls_stream.h"
 #include "io/web_caller.h"
 
 // Read by jemalloc (docs/decisions/0001-dependencies.md). Two arenas and little kept: 50,000 queued jobs fit in 60 MiB.
@@ -237,6 +238,7 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
     std::string certificate = TRY(ca.sign(made.request_pem, {"user:" + user, kUserRole, {}}));
     return kube::KeyAndCertificate{std::move(made.key_pem), std::move(certificate)};
   };
+  powers.over_tls = [](std::unique_ptr<Stream> below) { return tls_over(std::move(below)); };
   powers.call = [caller = std::make_shared<WebCaller>(loop)](kube::CallOut out,
                                                              std::function<void(Result<std::string>)> then) {
     caller->call({std::move(out.address), out.port, std::move(out.server_name), std::move(out.ca_pem),

@@ -10,6 +10,8 @@ namespace lockstep::kube {
 struct StreamTools {
   std::shared_ptr<StreamRoom> room;
   std::function<std::string(std::string_view)> sha1;
+  // TLS over a stream, whoever the server is; null: it cannot be. Empty: none is spoken.
+  std::function<std::unique_ptr<Stream>(std::unique_ptr<Stream>)> over_tls = {};
 };
 
 void exec_in_pod(const Asked& request, const StreamTools& tools);  // and attach

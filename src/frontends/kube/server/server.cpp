@@ -12,6 +12,7 @@
 #include "frontends/kube/server/pod_actions.h"
 #include "frontends/kube/server/pod_files_route.h"
 #include "frontends/kube/server/pod_streams.h"
+#include "frontends/kube/server/proxy.h"
 #include "frontends/kube/server/read.h"
 #include "frontends/kube/server/reviews.h"
 #include "frontends/kube/server/role_book.h"
@@ -96,6 +97,10 @@ struct KubeServer::Inner {
       return create_token(request, powers.tokens, powers.random_hex(16));
     if (verb == "create" && request->kind->type == "bindings")
       return bind_pod(request);
+    if (!request->target.name.empty() && is_proxy(*request))
+      return admit_connection(request, tools(), [request, this] {
+        proxy_request(request, {streams, powers.sha1, powers.over_tls});
+      });
     if (!allowed(*request->kind, sub, verb))
       return answer_status(*request, Status::method_not_allowed(request->resource(), verb));
     const bool named = !request->target.name.empty();
@@ -124,7 +129,7 @@ struct KubeServer::Inner {
 
   // What pods have of their own. False: it is like with other objects.
   bool answer_pod(const Asked& request, const std::string& sub) const {
-    const StreamTools tools{streams, powers.sha1};
+    const StreamTools tools{streams, powers.sha1, powers.over_tls};
     if (sub == "log")
       log_of_pod(request, tools);
     else if (sub == "exec" || sub == "attach")
@@ -135,8 +140,6 @@ struct KubeServer::Inner {
       bind_pod(request);
     else if (sub == "eviction")
       evict_pod(request);
-    else if (sub == "proxy")
-      answer_status(*request, Status::unavailable("pods are not reached through the API here: use port-forward"));
     else
       return false;
     return true;
@@ -203,7 +206,8 @@ std::vector<FrontRoute> KubeServer::routes() const {
     mount("POST", path, Cost::kChange, kBody);
     mount("PUT", path, Cost::kChange, kBody);
     mount("PATCH", path, Cost::kChange, kBody);
-    mount("DELETE", path, Cost::kEnd, kTokenBody);
+    mount("DELETE", path, Cost::kEnd, kBody);
+    mount("OPTIONS", path, Cost::kRead, kNoBody);  // for what stands behind a proxy
   }
   for (const std::string_view path : {"/version", "/healthz", "/healthz/**", "/livez", "/livez/**", "/readyz",
                                       "/readyz/**", "/openapi/**", "/.well-known/openid-configuration", "/openid/**"})
