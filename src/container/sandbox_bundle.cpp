@@ -282,6 +282,12 @@ class BundleMaker {
     return nullptr;
   }
 
+  bool is_of_image(const Mount& mount) const {
+    const std::string_view path = std::string_view(mount.source).substr(kVolumePrefix.size());
+    const SandboxVolume* volume = volume_of(path.substr(0, path.find('/')));
+    return volume && volume->kind == SandboxVolume::Kind::kImage;
+  }
+
   // What lies in a volume, whatever links those who write there have made: bound to a place of ours, so that it is the
   // same when runc comes to it.
   Result<std::string> bind_source(const Mount& mount, std::size_t number) {
@@ -290,8 +296,16 @@ class BundleMaker {
     const SandboxVolume* volume = volume_of(path.substr(0, slash));
     if (!volume)
       return not_found(format("there is no volume {}", path.substr(0, slash)));
-    const std::string at =
-        volume->kind == SandboxVolume::Kind::kHost ? volume->path : format("{}/volumes/{}", ask_.folder, volume->name);
+    using Kind = SandboxVolume::Kind;
+    std::string at = volume->kind == Kind::kHost ? volume->path : format("{}/volumes/{}", ask_.folder, volume->name);
+    if (volume->kind == Kind::kImage) {
+      using Fetch = SandboxContainer::Fetch;
+      const std::string& how = volume->path_type;
+      at = TRY(image_of(volume->path, how == "Always"  ? Fetch::kAlways
+                                      : how == "Never" ? Fetch::kNever
+                                                       : Fetch::kMissing))
+               .rootfs;
+    }
     const std::string below = slash == path.npos ? std::string() : std::string(path.substr(slash + 1));
     OpenFile source(::open(at.c_str(), O_PATH | O_CLOEXEC));
     if (!source.valid())
@@ -349,10 +363,15 @@ class BundleMaker {
       if (mount.source.starts_with(kVolumePrefix)) {
         auto source = bind_source(mount, number++);
         if (!source.ok()) {
-          fail("CreateContainerConfigError", source.error().message);
+          if (failure_.reason.empty())
+            fail("CreateContainerConfigError", source.error().message);
           return source.error();
         }
         out.source = std::move(*source);
+        if (is_of_image(mount)) {
+          out.read_only = true;
+          out.options.insert(out.options.end(), {"nosuid", "nodev", "noexec"});
+        }
       }
       plan.mounts.push_back(std::move(out));
     }

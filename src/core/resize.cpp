@@ -29,7 +29,8 @@ Result<CoreSet> resized_cores(const CoreSet& has, std::uint32_t wanted, const No
 
 Result<void> resize_task(Txn& txn, const Job& job) {
   const JobSpec& spec = *job.spec;
-  const bool is_one = spec.groups.size() == 1 && spec.groups[0].launch == Launch::kTasks && job.allocation &&
+  // Of a sandbox whose front end tells the node what it may have.
+  const bool is_one = spec.groups.size() == 1 && spec.groups[0].sandbox.front_end_files && job.allocation &&
                       job.allocation->grants.size() == 1 && job.allocation->grants[0].tasks == 1;
   if (!is_one || job.state != JobState::kRunning)
     return Error{Errc::kUnsupported,

@@ -6,7 +6,8 @@
 namespace lockstep {
 
 // Gives the job, which runs as one task on one node, the cores and the memory that its spec has by now, beside all else
-// that it was granted. Errors: kUnsupported where it is no such job, kExhausted where the node or a limit has no room.
+// that it was granted. Errors: kUnsupported where it is no such job, or its node would not
+// hear of it, kExhausted where the node or a limit has no room.
 Result<void> resize_task(Txn& txn, const Job& job);
 
 }  // namespace lockstep

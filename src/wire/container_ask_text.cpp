@@ -12,6 +12,9 @@ static wire::WordList words_of(ContainerAsk::What) {
 
 namespace wire {
 
+template <>
+inline constexpr std::size_t kUnwritten<ContainerAsk> = 3;  // where it ran and whose it was: the ticket says so
+
 template <class V>
 constexpr void describe(V& v, const ContainerAsk*) {
   v.always("what", &ContainerAsk::what);

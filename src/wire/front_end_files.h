@@ -14,6 +14,10 @@
 
 namespace lockstep {
 
+// The type (SandboxVolume::path_type) of a folder of the node that outlives its sandboxes: made where it is missing,
+// and given to the sandbox's group.
+inline constexpr const char* kLastingVolume = "Lasting";
+
 struct FrontEndFiles {
   struct File {
     std::string path;  // relative, within its volume

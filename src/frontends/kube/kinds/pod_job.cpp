@@ -7,6 +7,7 @@
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/quota.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "wire/front_end_files.h"
 
 namespace lockstep::kube {
 
@@ -109,7 +110,7 @@ SandboxVolume volume_of(const json::value& volume, const PodSite& site) {
   } else if (claim != site.claims.end()) {
     out.kind = kHost;
     out.path = claim->second;
-    out.path_type = "DirectoryOrCreate";
+    out.path_type = kLastingVolume;
   } else if (std::ranges::any_of(std::initializer_list<const char*>{"configMap", "secret", "projected", "downwardAPI"},
                                  [&](const char* kind) { return part(volume, kind).is_object(); })) {
     out.kind = kFiles;
