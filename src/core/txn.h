@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/inner.h"
+#include "model/bounds.h"
 #include "model/job.h"
 
 namespace lockstep {
@@ -46,6 +47,8 @@ class Txn {
     return out_.changes.size() + out_.actions.size() / kActionsPerChange + looks_ / kLooksPerChange >= kWorkMost ||
            out_.bytes >= kBytesMost;
   }
+  // What a company of commands may cost before its next one: as much as the largest record, since one alone may be so.
+  bool exhausted() const { return out_.changes.size() >= kWorkMost || out_.bytes >= kRecordBytesMax; }
   void looked(std::size_t records = 1) { looks_ += records; }  // at records that it did not change
   const CommandPart& part() const { return part_; }            // what earlier parts of the same command did
   void cut(CommandPart rest) { out_.rest = rest; }             // go on there
