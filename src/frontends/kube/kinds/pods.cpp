@@ -409,7 +409,7 @@ bool changes_more(const json::object& now, const json::object& before) {
       if (containers->get_array()[i].is_object())
         take_over(containers->get_array()[i].get_object(), old[i], "image");
   }
-  for (const char* free : {"activeDeadlineSeconds", "tolerations", "schedulingGates"})
+  for (const char* free : {"activeDeadlineSeconds", "tolerations", "schedulingGates", "nodeName"})
     take_over(spec, was, free);
   if (integer_in(was, "terminationGracePeriodSeconds").value_or(0) < 0)
     take_over(spec, was, "terminationGracePeriodSeconds");
