@@ -93,11 +93,11 @@ Result<std::map<std::string, std::string>> claims_of(const Tables& tables, const
     const auto object = find(tables, "persistentvolumeclaims", ns, claim);
     if (!object)
       return Error{Errc::kUnavailable, format("persistentvolumeclaim \"{}\" not found", claim), {}};
-    const std::string name = text_in(part(json::parse(object->body), "spec"), "volumeName");
+    const std::string name = text_in(part(json::parse(object->body.get()), "spec"), "volumeName");
     const auto bound = name.empty() ? nullptr : find(tables, "persistentvolumes", "", name);
     if (!bound)
       return Error{Errc::kUnavailable, "pod has unbound immediate PersistentVolumeClaims", {}};
-    const json::value body = json::parse(bound->body);
+    const json::value body = json::parse(bound->body.get());
     const json::value& nfs = part(part(body, "spec"), "nfs");
     std::string path = nfs.is_object() ? format("{}:{}", text_in(nfs, "server"), text_in(nfs, "path"))
                                        : text_in(part(part(body, "spec"), "hostPath"), "path");
@@ -118,7 +118,7 @@ std::vector<std::string> name_servers_of(const Tables& tables) {
   const auto dns = find(tables, "services", "kube-system", "kube-dns");
   if (!dns)
     return {};
-  const std::string address = text_in(part(json::parse(dns->body), "spec"), "clusterIP");
+  const std::string address = text_in(part(json::parse(dns->body.get()), "spec"), "clusterIP");
   return address.empty() || address == "None" ? std::vector<std::string>{} : std::vector<std::string>{address};
 }
 

@@ -52,7 +52,7 @@ Answered<Ref<Object>> budget_of(const Tables& tables, const Object& pod) {
   const std::string type(kBudgets), ns = pod.meta.ns;
   for (auto at = tables.objects.lower_bound({type, ns, ""});
        at != tables.objects.end() && std::get<0>(at->first) == type && std::get<1>(at->first) == ns; ++at) {
-    const json::value body = json::parse(at->second->body);
+    const json::value body = json::parse(at->second->body.get());
     const auto wanted = read_label_selector(part(part(body, "spec"), "selector"));
     if (!wanted.ok() || !wanted->matches(labels))
       continue;
@@ -82,7 +82,7 @@ bool is_ready(const json::object& pod) {
 // The budget with one disruption less; nothing: it is not asked for this pod.
 Answered<std::optional<CommandBody>> take_from(const Object& budget, const json::object& pod, const std::string& name,
                                                const std::string& now) {
-  json::object body = json::parse(budget.body).as_object();
+  json::object body = json::parse(budget.body.get()).as_object();
   const json::value &spec = part(body, "spec"), &status = part(body, "status");
   if (!is_ready(pod)) {
     const std::string policy = text_in(spec, "unhealthyPodEvictionPolicy");

@@ -80,7 +80,7 @@ Answered<Selection> selection_of(const Request& request) {
       return true;
     json::value body;
     if (reads_body)
-      body = json::parse(object.body);
+      body = json::parse(object.body.get());
     if (reads_body && object.type == kNodes) {
       const auto read = visit->read();
       if (const Node* node = read->tables.node(object.meta.name))

@@ -84,7 +84,7 @@ void ServiceAddresses::change(const Tables& before, const Change& change) {
 }
 
 void ServiceAddresses::count(const Object& object, int sign) {
-  const json::object body = json::parse(object.body).as_object();
+  const json::object body = json::parse(object.body.get()).as_object();
   const json::value* spec = body.if_contains("spec");
   if (!spec)
     return;

@@ -19,7 +19,7 @@ std::string variable_name(std::string text) {
 }
 
 void add_service(Variables& out, const Object& service) {
-  const json::value body = json::parse(service.body);
+  const json::value body = json::parse(service.body.get());
   const json::value& spec = part(body, "spec");
   const std::string ip = text_in(spec, "clusterIP");
   const json::array& ports = list_in(spec, "ports");
