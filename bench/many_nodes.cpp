@@ -17,7 +17,6 @@
 #include "io/clock.h"
 #include "io/dialer.h"
 #include "io/event_loop.h"
-#include "io/pki.h"
 
 namespace lockstep {
 namespace {
@@ -156,23 +155,19 @@ void say_when_all(EventLoop& loop, const std::size_t& welcome, std::size_t all) 
   loop.after(millis(20), [&loop, &welcome, all] { say_when_all(loop, welcome, all); });
 }
 
-Result<void> run(const std::string& pki, const std::string& folder, std::uint16_t port, std::size_t count) {
-  const auto ca = TRY(ClusterCa::open_or_make(pki, ""));
+// folder: ca.pem, node.key, and a certificate for each node.
+Result<void> run(const std::string& folder, std::uint16_t port, std::size_t count) {
   const rlimit files{65536, 65536};
   ::setrlimit(RLIMIT_NOFILE, &files);
   const auto loop = make_event_loop();
   const RealClock clock;
-  const KeyAndRequest key = TRY(make_key_and_request("node"));
-  TRY(write_file_durably(folder + "/node.key", key.key_pem, 0600));
   std::vector<std::unique_ptr<ManyNode>> nodes;
   std::size_t welcome = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string name = format("b{:05}", i), file = format("{}/{}.pem", folder, name);
-    TRY(write_file_durably(file, TRY(ca->sign(key.request_pem, {.name = "node:" + name, .role = "compute"})), 0600));
     DialAsk ask;
     ask.host = "127.0.0.1";
     ask.port = port;
-    ask.tls = {ca->certificate_path(), file, folder + "/node.key"};
+    ask.tls = {folder + "/ca.pem", format("{}/b{:05}.pem", folder, i), folder + "/node.key"};
     ask.target = "/v1/link";
     ask.protocol = "lockstep-link/1";
     ask.timeout = seconds(60);
@@ -188,13 +183,13 @@ Result<void> run(const std::string& pki, const std::string& folder, std::uint16_
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    ::fputs("usage: bench-many-nodes PKI_DIR SCRATCH_DIR PORT COUNT\n", stderr);
+  if (argc != 4) {
+    ::fputs("usage: bench-many-nodes FOLDER PORT COUNT\n", stderr);
     return 2;
   }
   ::signal(SIGPIPE, SIG_IGN);
-  const auto ran = lockstep::run(argv[1], argv[2], static_cast<std::uint16_t>(::atoi(argv[3])),
-                                 static_cast<std::size_t>(::atoi(argv[4])));
+  const auto ran = lockstep::run(argv[1], static_cast<std::uint16_t>(::atoi(argv[2])),
+                                 static_cast<std::size_t>(::atoi(argv[3])));
   if (!ran.ok()) {
     ::fprintf(stderr, "bench-many-nodes: %s\n", ran.error().message.c_str());
     return 1;
