@@ -1,6 +1,6 @@
 // bench-many-nodes: the agents of many nodes in one process, for benchmarks of a controller. Each has a connection and
 // a certificate of its own and the real logic of an agent; what it is told to start is said to run at once, and to have
-// ended once it is stopped. No process is started.
+// ended once it is stopped. No process is started, and nothing is said of containers.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,8 +85,6 @@ class ManyNode {
     if (order.what == kStart) {
       ranks_[order.key] = order.start.launch.ranks;
       tell({.key = order.key});
-      if (!order.start.sandbox.containers.empty())
-        tell_containers(order);
     } else if (order.what == kStop) {
       ShimEvent event{.what = ShimEvent::What::kEnded, .key = order.key};
       for (const std::uint32_t rank : ranks_[order.key]) event.results.push_back({rank, ExitStatus{.signal = SIGTERM}});
@@ -94,19 +92,6 @@ class ManyNode {
     } else if (order.what == kForget) {
       ranks_.erase(order.key);
     }
-  }
-
-  void tell_containers(const AgentLogic::ShimOrder& order) {
-    ShimEvent event{.what = ShimEvent::What::kContainers, .key = order.key};
-    next_address_ = next_address_ % 250 + 2;
-    event.address = format("10.{}.{}.{}", 128 + index_ / 250, index_ % 250, next_address_);
-    for (const SandboxContainer& one : order.start.sandbox.containers) {
-      ContainerStatus& status = event.containers.emplace_back();
-      status.name = one.name;
-      status.state = ContainerState::kRunning;
-      status.ready = true;
-    }
-    tell(std::move(event));
   }
 
   void tell(ShimEvent event) {
@@ -142,7 +127,6 @@ class ManyNode {
   std::unique_ptr<AgentLogic> logic_;
   std::unique_ptr<AgentLink> link_;
   std::map<WorkId, std::vector<std::uint32_t>> ranks_;
-  std::uint32_t next_address_ = 0;
   TimerId timer_ = 0;
 };
 
