@@ -829,7 +829,7 @@ void delete_objects(const Asked& request, const WriteTools& tools, const ObjectH
     return answer_status(*request, selection.error());
   const auto read = request->visit->read();
   auto page = history.page(read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX,
-                           selection->keeps, false);
+                           [&](const Object& object) { return selection->keeps(object); }, false);
   const auto objects = std::make_shared<std::vector<Ref<Object>>>(std::move(page->objects));
   ask_deletion(request, tools, objects, 0, [request, how = *how, objects] { delete_rest(request, how, objects, 0); });
 }
