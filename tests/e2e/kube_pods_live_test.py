@@ -195,11 +195,13 @@ class KubePodsLive(unittest.TestCase):
         for place in (f"{base}/pods/{name}", f"{base}/pods/{name}:8080", f"{base}/pods/http:{name}:8080", f"{base}/services/front:web",
                       f"{base}/services/http:front:80"):
             with self.subTest(place=place):
-                for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+                for method in ("GET", "POST"):
                     head, body = self.raw(f"{place}/proxy/cgi-bin/echo/some/path?a=1&a=2&b=x%20y", "-X", method, *(("-d", "sent") if method != "GET" else ()))
                     self.assertIn("200 OK", head)
                     self.assertEqual(body.split("\n")[0], f"{method} /some/path a=1&a=2&b=x%20y {place}/proxy/cgi-bin/echo/some/path auth=")
                     self.assertEqual(body.split("\n")[1], "sent" if method != "GET" else "")
+                for method in ("PUT", "PATCH", "DELETE", "OPTIONS"):  # which that server does not know: its own answer comes back
+                    self.assertIn("501", self.raw(f"{place}/proxy/", "-X", method)[0].split("\n")[0])
                 head, _ = self.raw(f"{place}/proxy")
                 self.assertIn("301", head.split("\n")[0])
                 self.assertIn(f"location: {place}/proxy/", head.lower())
