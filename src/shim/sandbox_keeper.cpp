@@ -19,7 +19,6 @@
 
 #include "base/plain_file.h"
 #include "base/text.h"
-#include "model/bounds.h"
 #include "model/work_id.h"
 #include "shim/container_parent.h"
 #include "shim/container_reach.h"
@@ -39,6 +38,7 @@ namespace {
 
 constexpr std::int64_t kTellEveryUs = 20'000;
 constexpr std::size_t kSpecMax = 4 << 20;
+constexpr std::size_t kContainersMost = 64;  // with those that are added
 constexpr Duration kGraceOtherwise = seconds(30);
 constexpr Duration kAgain = seconds(2), kFilesEvery = seconds(20), kDiskEvery = seconds(10);
 constexpr Duration kHookLongest = minutes(10);  // of a first hook, which nothing else bounds
@@ -471,7 +471,7 @@ class Keeper {
     for (const SandboxContainer& one : files.added) {
       const auto known = [&](const SandboxContainer& other) { return other.name == one.name; };
       if (one.kind != ContainerKind::kAdded || !room_ ||
-          sandbox_.containers.size() >= kContainersMax + kAddedContainersMax ||
+          sandbox_.containers.size() >= kContainersMost ||
           std::any_of(sandbox_.containers.begin(), sandbox_.containers.end(), known))
         continue;
       sandbox_.containers.push_back(one);
