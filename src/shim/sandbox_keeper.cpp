@@ -134,7 +134,7 @@ class Keeper {
 
   int time_to_wait() const {
     Instant due = std::min(logic_.next_timer(), prepare_at_);
-    if (watches_disk_ && disk_pid_ == 0)
+    if ((watches_disk_ && disk_pid_ == 0) || !again_.empty())
       due = std::min(due, disk_at_);
     if (changed_)
       due = std::min(due, Instant{told_us_ + kTellEveryUs});
@@ -191,8 +191,10 @@ class Keeper {
   void hear(int signals) {
     signalfd_siginfo info{};
     while (::read(signals, &info, sizeof info) == sizeof info)
-      if (info.ssi_signo == kLookSignal)
+      if (info.ssi_signo == kLookSignal && has_room_)
         prepare_at_ = look_again_ = now();
+      else if (info.ssi_signo == kLookSignal)
+        continue;
       else if (info.ssi_signo != SIGCHLD)
         logic_.told_to_end(now());
     changed_ = true;
@@ -266,7 +268,6 @@ class Keeper {
         known_[i].groups = word.groups;
         return logic_.uses_image(i, word.image);
       case What::kBegan:
-        known_[i].has = amounts_of(sandbox_.containers[i]);
         known_[i].first = word.pid;
         logic_.began(i, now());
         return resize(i);
@@ -341,6 +342,7 @@ class Keeper {
     }
     ::close(ends[1]);
     words_[i] = {};
+    known_[i].has = amounts_of(sandbox_.containers[i]);
     return out;
   }
 
