@@ -297,7 +297,8 @@ class BundleMaker {
     if (!volume)
       return not_found(format("there is no volume {}", path.substr(0, slash)));
     using Kind = SandboxVolume::Kind;
-    std::string at = volume->kind == Kind::kHost ? volume->path : format("{}/volumes/{}", ask_.folder, volume->name);
+    std::string at = volume->kind == Kind::kHost ? TRY(path_of_lasting(volume->path, ask_.home))
+                                                 : format("{}/volumes/{}", ask_.folder, volume->name);
     if (volume->kind == Kind::kImage) {
       using Fetch = SandboxContainer::Fetch;
       const std::string& how = volume->path_type;

@@ -19,7 +19,6 @@
 
 #include "base/plain_file.h"
 #include "base/text.h"
-#include "model/bounds.h"
 #include "model/work_id.h"
 #include "shim/container_parent.h"
 #include "shim/container_reach.h"
@@ -39,6 +38,7 @@ namespace {
 
 constexpr std::int64_t kTellEveryUs = 20'000;
 constexpr std::size_t kSpecMax = 4 << 20;
+constexpr std::size_t kContainersMost = 64;  // with those that are added
 constexpr Duration kGraceOtherwise = seconds(30);
 constexpr Duration kAgain = seconds(2), kFilesEvery = seconds(20), kDiskEvery = seconds(10);
 constexpr Duration kHookLongest = minutes(10);  // of a first hook, which nothing else bounds
@@ -134,7 +134,7 @@ class Keeper {
 
   int time_to_wait() const {
     Instant due = std::min(logic_.next_timer(), prepare_at_);
-    if (watches_disk_ && disk_pid_ == 0)
+    if ((watches_disk_ && disk_pid_ == 0) || !again_.empty())
       due = std::min(due, disk_at_);
     if (changed_)
       due = std::min(due, Instant{told_us_ + kTellEveryUs});
@@ -191,8 +191,10 @@ class Keeper {
   void hear(int signals) {
     signalfd_siginfo info{};
     while (::read(signals, &info, sizeof info) == sizeof info)
-      if (info.ssi_signo == kLookSignal)
+      if (info.ssi_signo == kLookSignal && has_room_)
         prepare_at_ = look_again_ = now();
+      else if (info.ssi_signo == kLookSignal)
+        continue;
       else if (info.ssi_signo != SIGCHLD)
         logic_.told_to_end(now());
     changed_ = true;
@@ -266,7 +268,6 @@ class Keeper {
         known_[i].groups = word.groups;
         return logic_.uses_image(i, word.image);
       case What::kBegan:
-        known_[i].has = amounts_of(sandbox_.containers[i]);
         known_[i].first = word.pid;
         logic_.began(i, now());
         return resize(i);
@@ -341,6 +342,7 @@ class Keeper {
     }
     ::close(ends[1]);
     words_[i] = {};
+    known_[i].has = amounts_of(sandbox_.containers[i]);
     return out;
   }
 
@@ -471,7 +473,7 @@ class Keeper {
     for (const SandboxContainer& one : files.added) {
       const auto known = [&](const SandboxContainer& other) { return other.name == one.name; };
       if (one.kind != ContainerKind::kAdded || !room_ ||
-          sandbox_.containers.size() >= kContainersMax + kAddedContainersMax ||
+          sandbox_.containers.size() >= kContainersMost ||
           std::any_of(sandbox_.containers.begin(), sandbox_.containers.end(), known))
         continue;
       sandbox_.containers.push_back(one);

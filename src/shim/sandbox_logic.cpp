@@ -276,7 +276,8 @@ void SandboxLogic::cannot_yet(std::size_t i, std::string reason, std::string mes
   // From the second time on it says that it takes its time.
   statuses_[i].reason = reason == "ErrImagePull" && life.fetches > 1 ? "ImagePullBackOff" : std::move(reason);
   statuses_[i].message = std::move(message);
-  life.start_at = now + back_off(life.fetches, kFetchAgainFirst, kFetchAgainLongest);
+  life.start_at =
+      std::exchange(life.renews, false) ? now : now + back_off(life.fetches, kFetchAgainFirst, kFetchAgainLongest);
 }
 
 void SandboxLogic::not_started(std::size_t i, std::string why, Instant now) {

@@ -95,6 +95,9 @@ Result<void> settle_host_volume(const SandboxVolume& volume) {
   bool there = ::stat(volume.path.c_str(), &stat) == 0;
   if (!there && (volume.path_type == "DirectoryOrCreate" || volume.path_type == kLastingVolume)) {
     TRY(make_path(volume.path, 0755));
+    // Whoever its first pod runs as is to write there.
+    if (volume.path_type == kLastingVolume)
+      ::chmod(volume.path.c_str(), 0777);
   } else if (!there && volume.path_type == "FileOrCreate") {
     TRY(put_text(volume.path, "", 0644));
   } else if (!there && volume.path_type.empty()) {
@@ -370,7 +373,12 @@ Result<SandboxRoom> make_room(const Sandbox& sandbox, const SandboxSurroundings&
   TRY(put_text(room.folder + "/etc/hostname", name + "\n", 0644));
   TRY(put_text(room.folder + "/etc/resolv.conf", !lookup.empty() ? lookup : own_lookup ? *own_lookup : "", 0644));
   TRY(mount_memory(room.folder + "/shm", "mode=1777,size=65536k"));
-  for (const SandboxVolume& volume : sandbox.volumes) TRY(make_volume(volume, room.folder, sandbox));
+  for (const SandboxVolume& volume : sandbox.volumes) {
+    SandboxVolume here = volume;
+    if (here.kind == SandboxVolume::Kind::kHost)
+      here.path = TRY(path_of_lasting(here.path, room.home));
+    TRY(make_volume(here, room.folder, sandbox));
+  }
   for (const auto& [setting, value] : sandbox.sysctls) TRY(set_kernel(setting, value));
   const auto groups = read_plain("/proc/self/cgroup", Links::kRefused, kNamesFileMax);
   room.group = groups ? group_in(*groups) : std::string();

@@ -16,6 +16,7 @@
 #include "io/directory_lock.h"
 #include "io/event_loop.h"
 #include "io/http_server.h"
+#include "io/https_look.h"
 #include "io/local/daemon.h"
 #include "io/local/node_init.h"
 #include "io/local/state_dir.h"
@@ -149,6 +150,8 @@ int main(int argc, char** argv) {
     return join_main(argc - 1, argv + 1);
   if (argc > 1 && ::strcmp(argv[1], "check") == 0)
     return check_main(argc - 1, argv + 1);
+  if (argc == 2 && ::strcmp(argv[1], kHttpsLook) == 0)
+    return run_https_look();
   static const option kOptions[] = {{"settings", required_argument, nullptr, 's'},
                                     {"version", no_argument, nullptr, 'v'},
                                     {"help", no_argument, nullptr, 'h'},

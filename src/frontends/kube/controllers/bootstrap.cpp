@@ -191,6 +191,13 @@ std::vector<FirstObject> first_objects() {
           {"sessionAffinity", "None"},
           {"type", "ClusterIP"}}},
         {"status", {{"loadBalancer", json::object()}}}}},
+      {"storageclasses.storage.k8s.io",
+       "",
+       "standard",
+       {{"metadata", {{"annotations", {{"storageclass.kubernetes.io/is-default-class", "true"}}}}},
+        {"provisioner", "lockstep.io/local"},
+        {"reclaimPolicy", "Delete"},
+        {"volumeBindingMode", "WaitForFirstConsumer"}}},
       {"servicecidrs.networking.k8s.io", "", "kubernetes", {{"spec", {{"cidrs", json::array{"10.96.0.0/16"}}}}}},
       {"priorityclasses.scheduling.k8s.io",
        "",
@@ -244,7 +251,10 @@ class Bootstrap final : public Reconciler {
       for (const FirstObject& one : first_objects())
         if (type == one.type && ns == one.ns && name == one.name) {
           json::object tree = one.parts;
-          tree["metadata"] = {{"name", name}};
+          json::value& metadata = tree["metadata"];
+          if (!metadata.is_object())
+            metadata.emplace_object();
+          metadata.as_object()["name"] = name;
           if (!ns.empty())
             tree["metadata"].as_object()["namespace"] = ns;
           wish_new(out, view, now, type, std::move(tree));

@@ -26,6 +26,7 @@ std::shared_ptr<const Reconciler> definition_controller();
 std::shared_ptr<const Reconciler> endpoint_controller();
 std::shared_ptr<const Reconciler> disruption_controller();
 std::shared_ptr<const Reconciler> pod_controller();
+std::shared_ptr<const Reconciler> claim_controller();
 
 std::shared_ptr<const Reconciler> replica_set_controller();
 std::shared_ptr<const Reconciler> replication_controller();

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/kinds/claims.h"
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_job.h"
@@ -73,6 +74,11 @@ Places places_of(const Tables& tables, const json::object& pod) {
 
 // --- whose, and with what ---
 
+bool is_owned_by(const Object& object, std::string_view uid) {
+  return object.meta.extra && std::ranges::any_of(object.meta.extra->owners,
+                                                  [&](const OwnerRef& owner) { return uid_text(owner.uid) == uid; });
+}
+
 // Root. Null: the cluster does not know them yet.
 const User* owner_of(const Tables& tables) {
   if (const User* root = tables.user("local", 0))
@@ -82,36 +88,101 @@ const User* owner_of(const Tables& tables) {
   return first == tables.users.end() ? nullptr : first->second.get();
 }
 
-// Where the volumes of claims lie. Error: why the pod cannot be placed yet.
-Result<std::map<std::string, std::string>> claims_of(const Tables& tables, const json::object& pod) {
-  std::map<std::string, std::string> out;
+// Where the volumes of claims lie, and what they say of nodes.
+struct ClaimedVolumes {
+  std::map<std::string, std::string> paths;  // by the pod's own names of them
+  std::vector<json::value> nodes;            // nodeAffinity.required of each that has one
+};
+
+// Another pod, which is not over, that would have the claim's volume first.
+bool others_use(const Tables& tables, const json::object& pod, const std::string& claim, bool with_job) {
+  const std::string type(kPods), ns = text_in(part(pod, "metadata"), "namespace"),
+                                 own = text_in(part(pod, "metadata"), "name"), quoted = format("\"{}\"", claim);
+  for (auto at = tables.objects.lower_bound({type, ns, ""});
+       at != tables.objects.end() && std::get<0>(at->first) == type && std::get<1>(at->first) == ns; ++at) {
+    const Object& other = *at->second;
+    if (other.meta.name == own || other.body.find(quoted) == std::string::npos || (with_job && other.shows.empty()))
+      continue;
+    const json::object tree = pod_as_shown(tables, other);
+    if (uses_claim(tree, claim) && !pod_has_ended(tree) && (!with_job || records_of_pod(tables, other).job))
+      return true;
+  }
+  return false;
+}
+
+// The claim of a class whose volumes are made on the node of their first pod: that pod decides where.
+Result<std::string> path_to_be(const Tables& tables, const json::object& pod, const Object& claim,
+                               const json::object& tree) {
+  const auto storage = find(tables, kStorageClasses, "", storage_class_of(tree));
+  const json::value rules = storage ? json::parse(storage->body) : json::value();
+  if (text_in(rules, "provisioner") != kLocalProvisioner || is_deleting(claim) ||
+      text_in(part(tree, "spec"), "volumeMode") == "Block" || others_use(tables, pod, claim.meta.name, true))
+    return Error{Errc::kUnavailable, "pod has unbound immediate PersistentVolumeClaims", {}};
+  return provisioned_name(uid_text(claim.meta.uid));
+}
+
+// Error: why the pod cannot be placed yet.
+Result<ClaimedVolumes> claims_of(const Tables& tables, const json::object& pod) {
+  ClaimedVolumes out;
   const std::string ns = text_in(part(pod, "metadata"), "namespace");
   for (const json::value& volume : list_in(spec_of(pod), "volumes")) {
-    const std::string claim = text_in(part(volume, "persistentVolumeClaim"), "claimName");
+    const std::string claim = claim_of_volume(pod, volume), name = text_in(volume, "name");
     if (claim.empty())
       continue;
-    const auto object = find(tables, "persistentvolumeclaims", ns, claim);
+    const auto object = find(tables, kClaims, ns, claim);
     if (!object)
       return Error{Errc::kUnavailable, format("persistentvolumeclaim \"{}\" not found", claim), {}};
-    const std::string name = text_in(part(json::parse(object->body.get()), "spec"), "volumeName");
-    const auto bound = name.empty() ? nullptr : find(tables, "persistentvolumes", "", name);
-    if (!bound)
-      return Error{Errc::kUnavailable, "pod has unbound immediate PersistentVolumeClaims", {}};
-    const json::value body = json::parse(bound->body.get());
-    const json::value& nfs = part(part(body, "spec"), "nfs");
-    std::string path = nfs.is_object() ? format("{}:{}", text_in(nfs, "server"), text_in(nfs, "path"))
-                                       : text_in(part(part(body, "spec"), "hostPath"), "path");
-    if (path.empty())
-      path = text_in(part(part(body, "spec"), "local"), "path");
-    if (path.empty())
-      return Error{
-          Errc::kUnavailable,
-          format("persistentvolume \"{}\" is of a kind that nodes here do not mount: hostPath, local and nfs are",
-                 name),
-          {}};
-    out[text_in(volume, "name")] = path;
+    const json::object tree = tree_of(*object, {"", ""}, {});
+    if (part(volume, "ephemeral").is_object() && !is_owned_by(*object, text_in(part(pod, "metadata"), "uid")))
+      return Error{Errc::kUnavailable,
+                   format("PVC {}/{} was not created for pod {}/{} (pod is not owner)", ns, claim, ns,
+                          text_in(part(pod, "metadata"), "name")),
+                   {}};
+    const auto modes = texts_in(part(tree, "spec"), "accessModes");
+    if (std::ranges::find(modes, "ReadWriteOncePod") != modes.end() && others_use(tables, pod, claim, false))
+      return Error{Errc::kUnavailable,
+                   "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
+                   "by another pod",
+                   {}};
+    const std::string bound = text_in(part(tree, "spec"), "volumeName");
+    if (bound.empty()) {
+      out.paths[name] = TRY(path_to_be(tables, pod, *object, tree));
+      continue;
+    }
+    const auto at = find(tables, kVolumes, "", bound);
+    if (!at)
+      return Error{Errc::kUnavailable, format("persistentvolume \"{}\" not found", bound), {}};
+    const json::object has = tree_of(*at, {"", ""}, {});
+    if (!is_kept_for(has, ns, claim, uid_text(object->meta.uid)) && part(part(has, "spec"), "claimRef").is_object())
+      return Error{Errc::kUnavailable, format("persistentvolume \"{}\" is another claim's", bound), {}};
+    out.paths[name] = TRY(path_of_volume(has, bound));
+    if (const json::value& required = part(part(part(has, "spec"), "nodeAffinity"), "required"); required.is_object())
+      out.nodes.push_back(required);
   }
   return out;
+}
+
+// Leaves out the nodes on which a volume is not.
+void keep_near_volumes(const Tables& tables, const std::vector<json::value>& volumes, Places& places) {
+  for (const json::value& required : volumes) {
+    const json::object asks{
+        {"spec",
+         {{"affinity", {{"nodeAffinity", {{"requiredDuringSchedulingIgnoredDuringExecution", required}}}}},
+          {"tolerations", json::array{json::object{{"operator", "Exists"}}}}}}};
+    std::vector<std::string> kept;
+    for (const auto& [id, node] : tables.nodes) {
+      const std::string& name = node->meta.name;
+      const auto object = find(tables, kNodes, "", name);
+      if (!object || (places.nodes && std::ranges::find(*places.nodes, name) == places.nodes->end()))
+        continue;
+      if (node_refuses(asks, tree_of(*object, {"v1", "Node"}, wall_offset_of(tables))).empty())
+        kept.push_back(name);
+      else
+        places.refused.emplace_back("node(s) had volume node affinity conflict");
+    }
+    places.none = places.none || kept.empty();
+    places.nodes = std::move(kept);
+  }
 }
 
 std::vector<std::string> name_servers_of(const Tables& tables) {
@@ -197,13 +268,16 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
   auto claims = claims_of(tables, tree);
   if (!claims.ok())
     return wait("Unschedulable", claims.error().message);
+  keep_near_volumes(tables, claims->nodes, places);
+  if (places.none)
+    return wait("Unschedulable", unschedulable_words(std::move(places.refused)));
   const User* owner = owner_of(tables);
   if (!owner)
     return wait("Unschedulable", "the cluster does not know its root yet: any command of his tells it");
   PodSite site;
   site.user = owner->id;
   site.nodes = std::move(places.nodes);
-  site.claims = std::move(*claims);
+  site.claims = std::move(claims->paths);
   site.name_servers = name_servers_of(tables);
   if (tables.account(ns))
     site.account = ns;

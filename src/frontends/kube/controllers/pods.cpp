@@ -21,7 +21,8 @@ namespace {
 constexpr std::int32_t kKill = 9;
 constexpr Duration kResizeAgain = seconds(15);
 // What a pod without a job may wait for.
-constexpr std::string_view kAwaited[] = {"nodes", "persistentvolumeclaims", "persistentvolumes"};
+constexpr std::string_view kAwaited[] = {"nodes", "persistentvolumeclaims", "persistentvolumes",
+                                         "storageclasses.storage.k8s.io"};
 
 bool waits_for_work(const Object& pod) { return pod.shows.empty() && pod.ended.empty() && !is_deleting(pod); }
 

@@ -159,7 +159,7 @@ class PodFiles {
       return out;
     const GroupSpec& group = records_.job->spec->groups.front();
     const PodSize size = size_of_pod(tree_);
-    out.memory_mb = group.per_task.memory_mb;
+    out.memory_mb = std::max<std::int64_t>(0, group.per_task.memory_mb);
     // What its job has not been granted yet its containers do not get either.
     const bool granted = size == PodSize{group.per_task.cores, std::max<std::int64_t>(0, group.per_task.memory_mb)};
     for (const SandboxContainer& one : containers_of_pod(tree_)) {
