@@ -282,7 +282,8 @@ class PodFiles {
 
   void add_variables(const json::value& container) {
     const json::value& links = part(spec_of(tree_), "enableServiceLinks");
-    const Variables services = service_variables(tables_, ns(), !links.is_bool() || links.get_bool(), tools_.address);
+    const Variables services = service_variables(tables_, ns(), !links.is_bool() || links.get_bool(),
+                                                 flag_in(spec_of(tree_), "hostNetwork") ? tools_.address : "");
     Variables own;
     for (const json::value& from : list_in(container, "envFrom")) add_all_of(own, container, from);
     for (const json::value& one : list_in(container, "env")) {
