@@ -9,9 +9,9 @@
 namespace lockstep {
 namespace {
 
-constexpr int kAnswersATurn = 32;
-constexpr std::size_t kPortsMax = 1024;
-constexpr std::size_t kQuestionMax = 4 << 10;  // of which nothing is read but that there is one
+constexpr int kMeetingsATurn = 32;
+constexpr std::size_t kPortsMax = 1024, kClientsMax = 128;
+constexpr Duration kPatience = seconds(3);
 
 int listen_at(std::uint16_t port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -29,7 +29,10 @@ int listen_at(std::uint16_t port) {
 
 }  // namespace
 
-HealthPorts::~HealthPorts() { keep({}); }
+HealthPorts::~HealthPorts() {
+  keep({});
+  for (auto& [id, client] : clients_) loop_.cancel(client.patience);
+}
 
 void HealthPorts::keep(const std::map<std::uint16_t, PacketRules::HealthPort>& wanted) {
   wanted_ = wanted;
@@ -44,30 +47,51 @@ void HealthPorts::keep(const std::map<std::uint16_t, PacketRules::HealthPort>& w
     if (!open_.contains(port) && open_.size() < kPortsMax)
       if (const int fd = listen_at(port); fd >= 0) {
         open_[port] = fd;
-        loop_.watch(fd, [this, number = port, fd] { answer(number, fd); });
+        loop_.watch(fd, [this, number = port, fd] { meet(number, fd); });
       }
 }
 
-// The answer fits what a fresh connection takes; nobody is waited for.
-void HealthPorts::answer(std::uint16_t port, int fd) {
-  const auto known = wanted_.find(port);
-  for (int i = 0; i < kAnswersATurn && known != wanted_.end(); ++i) {
+void HealthPorts::meet(std::uint16_t port, int fd) {
+  for (int i = 0; i < kMeetingsATurn; ++i) {
     const int client = ::accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (client < 0)
       return;
-    const auto& what = known->second;
-    const std::string body = format("{{\"service\":{{\"namespace\":\"{}\",\"name\":\"{}\"}},\"localEndpoints\":{}}}\n",
-                                    what.space, what.name, what.local_ends);
-    const std::string text =
-        format("HTTP/1.1 {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
-               what.local_ends > 0 ? "200 OK" : "503 Service Unavailable", body.size(), body);
-    [[maybe_unused]] const ssize_t sent = ::send(client, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    ::shutdown(client, SHUT_WR);
-    // What was asked is taken in, or closing would take the answer back.
-    char bytes[kQuestionMax];
-    while (::recv(client, bytes, sizeof bytes, MSG_DONTWAIT) > 0) continue;
-    ::close(client);
+    if (clients_.size() >= kClientsMax) {
+      ::close(client);
+      continue;
+    }
+    const std::uint64_t id = next_++;
+    Client& one = clients_[id];
+    one.stream = std::make_unique<FdStream>(loop_, client, nullptr);
+    one.patience = loop_.after(kPatience, [this, id] { clients_.erase(id); });
+    one.stream->on_data([this, id, port](std::string_view) { answer(id, port); });
+    one.stream->on_close([this, id] { end_soon(id); });
   }
+}
+
+// Whatever is asked, in however many pieces.
+void HealthPorts::answer(std::uint64_t id, std::uint16_t port) {
+  const auto client = clients_.find(id);
+  const auto known = wanted_.find(port);
+  if (client == clients_.end() || std::exchange(client->second.is_answered, true))
+    return;
+  const PacketRules::HealthPort what = known == wanted_.end() ? PacketRules::HealthPort{} : known->second;
+  const std::string body = format("{{\"service\":{{\"namespace\":\"{}\",\"name\":\"{}\"}},\"localEndpoints\":{}}}\n",
+                                  what.space, what.name, what.local_ends);
+  client->second.stream->write(
+      format("HTTP/1.1 {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
+             what.local_ends > 0 ? "200 OK" : "503 Service Unavailable", body.size(), body));
+  client->second.stream->close();
+}
+
+// The stream is calling us: it goes from the loop.
+void HealthPorts::end_soon(std::uint64_t id) {
+  loop_.post([this, id] {
+    if (const auto client = clients_.find(id); client != clients_.end()) {
+      loop_.cancel(client->second.patience);
+      clients_.erase(client);
+    }
+  });
 }
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "io/fd_stream.h"
 #include "ports/loop.h"
 #include "services/packet_rules.h"
 
@@ -19,11 +20,20 @@ class HealthPorts {
   void keep(const std::map<std::uint16_t, PacketRules::HealthPort>& wanted);
 
  private:
-  void answer(std::uint16_t port, int fd);
+  struct Client {
+    std::unique_ptr<FdStream> stream;
+    TimerId patience = 0;
+    bool is_answered = false;
+  };
+  void meet(std::uint16_t port, int fd);
+  void answer(std::uint64_t id, std::uint16_t port);
+  void end_soon(std::uint64_t id);
 
   EventLoop& loop_;
   std::map<std::uint16_t, PacketRules::HealthPort> wanted_;
   std::map<std::uint16_t, int> open_;
+  std::map<std::uint64_t, Client> clients_;
+  std::uint64_t next_ = 1;
 };
 
 }  // namespace lockstep
