@@ -221,7 +221,7 @@ std::vector<FrontRoute> KubeServer::routes() const {
        })});
   out.push_back({{"GET", kServiceTablePath, Right::kUser, Cost::kRead, kNoBody, "epoch,version=number"},
                  FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
-                   answer_service_table(*visit, inner->service_table);
+                   answer_service_table(*visit, *inner->service_table);
                  })});
   return out;
 }

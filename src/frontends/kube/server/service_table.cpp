@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 64 << 10;
 constexpr std::size_t kGoneMax = 20'000;  // removals that are told to those who were away
-constexpr Duration kStreamLife = hours(24);
+constexpr std::size_t kAheadBytes = 64 << 10;  // that a node has not read, before it is told more
+constexpr std::size_t kStreamsOfNode = 2;      // an agent that starts again may be faster than the end of its connection
 constexpr const char *kServiceKind = "service", *kEndsKind = "ends", *kNodeKind = "node";
 
 bool is_node(const Peer& peer) {
@@ -36,6 +37,8 @@ void ServiceTable::begin(const Tables& tables) {
 }
 
 void ServiceTable::change(const Tables& /*before*/, const Change& change) {
+  ended_.clear();
+  const std::uint64_t before = version_;
   if (const auto* object = std::get_if<Ref<Object>>(&change.record)) {
     if ((*object)->type == kServicesType || (*object)->type == kSlicesType)
       look(**object, !change.removed);
@@ -45,6 +48,11 @@ void ServiceTable::change(const Tables& /*before*/, const Change& change) {
     else
       put({kNodeKind, "", (*node)->meta.name}, line_of(**node));
   }
+  if (version_ == before)
+    return;
+  std::vector<std::uint64_t> all;
+  for (const auto& [id, follower] : followers_) all.push_back(id);
+  for (const std::uint64_t id : all) feed(id);
 }
 
 void ServiceTable::look(const Object& object, bool there) {
@@ -111,18 +119,68 @@ Pulled ServiceTable::tell(Place& place, std::string& out) const {
     place.marked = false;
   }
   if (!std::exchange(place.marked, true))
-    out += encode_service_line(ServiceMark{epoch_, place.version});
+    out += mark(place.version);
   return Pulled::kNothing;
 }
 
-void answer_service_table(FrontVisit& visit, std::shared_ptr<const ServiceTable> table) {
-  if (!is_node(visit.request().peer))
+const std::string& ServiceTable::mark(std::uint64_t version) const {
+  if (std::exchange(marked_, version) != version)
+    mark_ = encode_service_line(ServiceMark{epoch_, version});
+  return mark_;
+}
+
+void ServiceTable::follow(const std::string& node, std::unique_ptr<Stream> stream, Place place) {
+  ended_.clear();
+  std::vector<std::uint64_t> older;
+  for (const auto& [id, follower] : followers_)
+    if (follower->node == node)
+      older.push_back(id);
+  for (std::size_t i = 0; i + kStreamsOfNode <= older.size(); ++i) {
+    followers_.at(older[i])->stream->close();
+    end(older[i]);
+  }
+  const std::uint64_t id = next_++;
+  const auto one = std::make_shared<Follower>(Follower{node, std::move(stream), place});
+  followers_[id] = one;
+  one->stream->on_close([this, id] { end(id); });
+  one->stream->on_drained([this, id] { feed(id); });
+  feed(id);
+}
+
+void ServiceTable::feed(std::uint64_t id) {
+  const auto at = followers_.find(id);
+  if (at == followers_.end())
+    return;
+  const std::shared_ptr<Follower> one = at->second;
+  for (Pulled last = Pulled::kMore; last == Pulled::kMore && one->stream->unsent() <= kAheadBytes;) {
+    std::string piece;
+    last = tell(one->place, piece);
+    if (!piece.empty())
+      one->stream->write(std::move(piece));
+    if (last == Pulled::kEnd) {
+      one->stream->close();
+      return end(id);
+    }
+  }
+}
+
+void ServiceTable::end(std::uint64_t id) {
+  if (const auto at = followers_.find(id); at != followers_.end()) {
+    ended_.push_back(std::move(at->second));
+    followers_.erase(at);
+  }
+}
+
+void answer_service_table(FrontVisit& visit, ServiceTable& table) {
+  const Peer& peer = visit.request().peer;
+  if (!is_node(peer))
     return visit.refuse(denied("where services lead is told to the nodes of the cluster, through their agents"));
   const auto version = parse_uint(query_of(visit.request(), "version")).value_or(0);
-  const auto place = std::make_shared<ServiceTable::Place>();
-  place->version = table->place_after(query_of(visit.request(), "epoch"), version);
-  visit.stream({200, "application/x-ndjson", "", {{"Cache-Control", "no-cache, private"}}},
-               [table, place](std::string& out) { return table->tell(*place, out); }, kStreamLife);
+  ServiceTable::Place place;
+  place.version = table.place_after(query_of(visit.request(), "epoch"), version);
+  const std::string node = peer.certificate_name;
+  if (auto stream = visit.open({200, "application/x-ndjson", "", {{"Cache-Control", "no-cache, private"}}}))
+    table.follow(node, std::move(stream), place);
 }
 
 }  // namespace lockstep::kube

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "routes/front_end.h"
 #include "wire/service_table.h"
@@ -33,7 +34,17 @@ class ServiceTable final : public FrontReader {
   };
   Pulled tell(Place& place, std::string& out) const;
 
+  // Tells the stream what is behind the place, now and with every change, for as long as its node listens. One that
+  // reads slowly is told when it has read; of one node's streams the newest two count.
+  void follow(const std::string& node, std::unique_ptr<Stream> stream, Place place);
+  std::size_t following() const { return followers_.size(); }
+
  private:
+  struct Follower {
+    std::string node;
+    std::unique_ptr<Stream> stream;
+    Place place;
+  };
   using Key = std::tuple<std::string, std::string, std::string>;  // kind, space, name
   struct Line {
     std::uint64_t version = 0;
@@ -43,6 +54,9 @@ class ServiceTable final : public FrontReader {
   void put(Key key, std::string text);
   void remove(const Key& key);
   void look(const Object& object, bool there);
+  void feed(std::uint64_t id);
+  void end(std::uint64_t id);
+  const std::string& mark(std::uint64_t version) const;
 
   std::string epoch_;
   std::map<Key, Line> lines_;
@@ -50,9 +64,14 @@ class ServiceTable final : public FrontReader {
   std::uint64_t version_ = 0;
   std::uint64_t forgotten_ = 0;  // of removals up to this version nothing is known any more
   std::set<std::uint64_t> gone_;  // versions of removals that are still told
+  mutable std::uint64_t marked_ = UINT64_MAX;
+  mutable std::string mark_;  // of that version
+  std::map<std::uint64_t, std::shared_ptr<Follower>> followers_;
+  std::vector<std::shared_ptr<Follower>> ended_;  // a stream cannot go while it calls us
+  std::uint64_t next_ = 1;
 };
 
 // Answers a node's agent, and nobody else.
-void answer_service_table(FrontVisit& visit, std::shared_ptr<const ServiceTable> table);
+void answer_service_table(FrontVisit& visit, ServiceTable& table);
 
 }  // namespace lockstep::kube
