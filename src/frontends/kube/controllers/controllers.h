@@ -27,6 +27,7 @@ std::shared_ptr<const Reconciler> node_controller();
 std::shared_ptr<const Reconciler> service_address_controller();
 std::shared_ptr<const Reconciler> definition_controller();
 std::shared_ptr<const Reconciler> endpoint_controller();
+std::shared_ptr<const Reconciler> not_programmed_controller();
 std::shared_ptr<const Reconciler> disruption_controller();
 std::shared_ptr<const Reconciler> pod_controller();
 

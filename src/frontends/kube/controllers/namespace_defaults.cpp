@@ -63,7 +63,7 @@ std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pe
           pod_controller(),           replica_set_controller(), replication_controller(),
           deployment_controller(),    job_controller(),         daemon_set_controller(),
           stateful_set_controller(),  cron_job_controller(),    expiry_controller(),
-          taint_eviction_controller(), api_endpoints_controller(std::move(api_address))};
+          taint_eviction_controller(), not_programmed_controller(), api_endpoints_controller(std::move(api_address))};
 }
 
 }  // namespace lockstep::kube
