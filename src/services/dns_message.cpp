@@ -158,6 +158,10 @@ DnsHeard read_dns_query(std::string_view bytes) {
   query.of_class = get16(bytes, at + 2);
   at += 4;
   query.raw_question = std::string(bytes.substr(kHeaderBytes, at - kHeaderBytes));
+  // Nothing stands before it that it could point at: a pointer leads into the header, which is another one in the
+  // answer.
+  if (std::string plain; put_name(plain, query.name), plain.size() + 4 != query.raw_question.size())
+    return refuse(DnsCode::kFormat);
   const std::size_t others = std::size_t{get16(bytes, 6)} + get16(bytes, 8), more = get16(bytes, 10);
   if (others + more > kRecordsMax)
     return refuse(DnsCode::kFormat);
@@ -220,9 +224,7 @@ DnsRecord dns_soa(const DnsName& zone, std::uint32_t ttl_s) {
 std::string write_dns_answer(const DnsQuery& query, const DnsAnswer& answer, std::size_t bytes_max) {
   std::string out = header(query.id, 0, 1, 0, 0, 0) + query.raw_question;
   NameBook names;
-  // A question's name is written out, unless the asker pointed somewhere.
-  if (std::string plain; put_name(plain, query.name), plain.size() + 4 == query.raw_question.size())
-    names.know(query.name, kHeaderBytes);
+  names.know(query.name, kHeaderBytes);
   std::string edns;
   if (query.has_edns) {
     edns += '\0';

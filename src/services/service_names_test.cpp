@@ -161,7 +161,9 @@ TEST(DnsMessage, WhatIsNoQuestionIsRefusedOrLeftAlone) {
   std::string update = bytes;
   update[2] = static_cast<char>(5 << 3);
   EXPECT_EQ(static_cast<int>(read_dns_query(update).refusal[3]) & 15, 4);
-  // A name that points at itself.
+  // One that points into the header, and one that points at itself.
+  std::string pointer = bytes.substr(0, 12) + "\1a\xc0\x02" + std::string("\0\1\0\1", 4);
+  EXPECT_EQ(static_cast<int>(read_dns_query(pointer).refusal[3]) & 15, 1);
   std::string loop = bytes.substr(0, 12) + "\xc0\x0c" + std::string("\0\1\0\1", 4);
   EXPECT_EQ(static_cast<int>(read_dns_query(loop).refusal[3]) & 15, 1);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <linux/capability.h>
 #include <linux/netlink.h>
 #include <netdb.h>
 #include <signal.h>
@@ -132,11 +133,17 @@ Result<int> take_over(const std::string& path) {
 }
 
 // Of all it may do as root it keeps what the packet filter, addresses and port 53 take.
-void keep_little() {
-  constexpr int kNetBindService = 10, kNetAdmin = 12, kNetRaw = 13, kLast = 63;
-  for (int one = 0; one <= kLast; ++one)
-    if (one != kNetBindService && one != kNetAdmin && one != kNetRaw)
+Result<void> keep_little() {
+  constexpr std::uint32_t kKept = 1u << CAP_NET_BIND_SERVICE | 1u << CAP_NET_ADMIN | 1u << CAP_NET_RAW;
+  for (int one = 0; one <= CAP_LAST_CAP; ++one)
+    if (one >= 32 || (kKept >> one & 1) == 0)
       (void)::prctl(PR_CAPBSET_DROP, one, 0, 0, 0);
+  __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct parts[2]{};
+  parts[0].effective = parts[0].permitted = kKept;
+  if (::syscall(SYS_capset, &head, parts) != 0)
+    return os_error("cannot give up what is not needed");
+  return {};
 }
 
 class ServicesNode {
@@ -375,7 +382,7 @@ Result<void> run(const std::string& path) {
   ::sigprocmask(SIG_BLOCK, &ending, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   const int signals = ::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
-  keep_little();
+  TRY(keep_little());
   const auto loop = make_event_loop();
   {
     ServicesNode node(*loop, settings, path);

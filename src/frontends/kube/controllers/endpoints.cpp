@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
-#include "frontends/kube/controllers/pod_work.h"
+#include "frontends/kube/controllers/pod_reading.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
@@ -110,23 +110,15 @@ std::vector<Target> targets_of(const ObjectView& view, const Object& service, co
     const Object& pod = *at->second;
     if (!wanted.matches(labels_of(pod)))
       continue;
-    const json::value body = pod_as_shown(view.tables(), pod);
-    const json::value& status = part(body, "status");
-    Target one{
-        text_in(status, "podIP"), pod.meta.name, uid_text(pod.meta.uid), text_in(part(body, "spec"), "nodeName"), false,
-        is_deleting(pod)};
-    const std::string phase = text_in(status, "phase");
-    if (one.ip.empty() || phase == "Succeeded" || phase == "Failed")
+    const auto read = view.pod(pod.meta.ns.get(), pod.meta.name);
+    if (!read || read->address.empty() || read->ended())
       continue;
+    Target one{read->address, pod.meta.name, uid_text(pod.meta.uid), read->node, read->ready, is_deleting(pod)};
     // Its own name under the Service's, where it says that it is of this one.
-    if (text_in(part(body, "spec"), "subdomain") == service.meta.name)
-      one.host = text_in(part(body, "spec"), "hostname");
-    if (const json::array* conditions = member_array(status, "conditions"))
-      for (const json::value& condition : *conditions)
-        one.ready |= text_in(condition, "type") == "Ready" && text_in(condition, "status") == "True";
-    for (const json::value& container : list_in(part(body, "spec"), "containers"))
-      for (const json::value& port : list_in(container, "ports"))
-        one.ports.try_emplace({text_in(port, "name"), protocol_of(port)}, part(port, "containerPort"));
+    if (read->subdomain == service.meta.name)
+      one.host = read->host_name;
+    for (const PodReading::Port& port : read->ports)
+      one.ports.try_emplace({port.name, port.protocol}, json::value(port.number));
     one.told = as_ready || (one.ready && !one.going);
     out.push_back(std::move(one));
   }
