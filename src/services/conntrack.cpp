@@ -63,13 +63,14 @@ void put_attribute(std::string& out, std::uint16_t kind, std::string_view data) 
   out.resize(NLA_ALIGN(out.size()));
 }
 
-// From whom packets of one direction come; nothing: they are none of UDP.
-std::optional<LedTo> udp_sender(std::string_view tuple) {
+// From whom packets of one direction come, or to whom they go; nothing: they are none of UDP.
+enum class Side : unsigned char { kFrom, kTo };
+std::optional<LedTo> udp_side(std::string_view tuple, Side side) {
   const auto parts = attributes_of(tuple);
   const auto ip = attributes_of(attribute(parts, CTA_TUPLE_IP));
   const auto proto = attributes_of(attribute(parts, CTA_TUPLE_PROTO));
-  const std::string_view number = attribute(proto, CTA_PROTO_NUM), port = attribute(proto, CTA_PROTO_SRC_PORT),
-                         address = attribute(ip, CTA_IP_V4_SRC);
+  const std::string_view number = attribute(proto, CTA_PROTO_NUM), port = attribute(proto, side == Side::kFrom ? CTA_PROTO_SRC_PORT : CTA_PROTO_DST_PORT),
+                         address = attribute(ip, side == Side::kFrom ? CTA_IP_V4_SRC : CTA_IP_V4_DST);
   if (number.size() != 1 || static_cast<unsigned char>(number[0]) != IPPROTO_UDP || port.size() != 2 ||
       address.size() != 4)
     return std::nullopt;
@@ -86,7 +87,7 @@ std::string conntrack_dump_request(std::uint32_t sequence) {
   return with_header(IPCTNL_MSG_CT_GET, NLM_F_REQUEST | NLM_F_DUMP, sequence, {});
 }
 
-ConntrackPart read_conntrack(std::string_view bytes, const std::vector<LedTo>& ends) {
+ConntrackPart read_conntrack(std::string_view bytes, const PacketRules::StaleFlows& stale) {
   ConntrackPart out;
   while (bytes.size() >= sizeof(nlmsghdr)) {
     nlmsghdr head{};
@@ -99,11 +100,19 @@ ConntrackPart read_conntrack(std::string_view bytes, const std::vector<LedTo>& e
     if (head.nlmsg_type >> 8 != NFNL_SUBSYS_CTNETLINK || body.size() < sizeof(nfgenmsg))
       continue;
     const auto parts = attributes_of(body.substr(NLMSG_ALIGN(sizeof(nfgenmsg))));
-    const auto from = udp_sender(attribute(parts, CTA_TUPLE_REPLY));
+    const auto from = udp_side(attribute(parts, CTA_TUPLE_REPLY), Side::kFrom);
+    const auto asked = udp_side(attribute(parts, CTA_TUPLE_ORIG), Side::kTo);
     std::uint32_t status = 0;
     if (const auto said = attribute(parts, CTA_STATUS); said.size() == sizeof status)
       ::memcpy(&status, said.data(), sizeof status);
-    if (!from || (ntohl(status) & IPS_DST_NAT) == 0 || !std::binary_search(ends.begin(), ends.end(), *from))
+    const auto is_among = [](const std::vector<LedTo>& all, const LedTo& one) {
+      return std::binary_search(all.begin(), all.end(), one);
+    };
+    const bool is_led = (ntohl(status) & IPS_DST_NAT) != 0;
+    const bool is_stale = from && asked && (is_led ? is_among(stale.gone, *from)
+                                                   : is_among(stale.opened, *asked) ||
+                                                         is_among(stale.opened, {"", asked->port}));
+    if (!is_stale)
       continue;
     std::string which;
     put_attribute(which, CTA_TUPLE_ORIG | NLA_F_NESTED, attribute(parts, CTA_TUPLE_ORIG));

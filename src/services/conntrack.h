@@ -16,9 +16,9 @@ std::string conntrack_dump_request(std::uint32_t sequence);
 
 struct ConntrackPart {
   bool is_end = false;             // of the dump
-  std::vector<std::string> gone;   // requests that remove what leads to one of `ends`
+  std::vector<std::string> gone;   // requests that remove what is stale
 };
-// What the kernel answered, one datagram of it. ends: sorted.
-ConntrackPart read_conntrack(std::string_view bytes, const std::vector<LedTo>& ends);
+// What the kernel answered, one datagram of it.
+ConntrackPart read_conntrack(std::string_view bytes, const PacketRules::StaleFlows& stale);
 
 }  // namespace lockstep

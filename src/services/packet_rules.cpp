@@ -221,8 +221,18 @@ void PacketRules::serve(OfService& of, const ServiceView& view, const ServiceFac
     closed.emplace_back(kClosedPorts, format("{} . {}", protocol, port.node_port));
   }
   for (const LedTo& end : ends.local) of.hairpins.insert(end.address);
-  if (protocol == "udp")
+  if (protocol == "udp") {
     of.udp.insert(ends.all.begin(), ends.all.end());
+    if (!ends.all.empty()) {
+      if (const auto address = address_word(fact.address))
+        of.udp_doors.insert({*address, port.port});
+      for (const std::string& one : fact.external)
+        if (const auto address = address_word(one))
+          of.udp_doors.insert({*address, port.port});
+      if (port.node_port != 0)
+        of.udp_doors.insert({"", port.node_port});
+    }
+  }
   if (open.empty())
     return;
   of.has_external = of.has_external || !fact.external.empty();
@@ -277,6 +287,7 @@ void PacketRules::look(const ServiceView& view, const ServiceKey& key) {
     if (++hairpins_[one] == 1)
       maps_[kHairpin].put(one + " . " + one, "");
   for (const LedTo& one : of.udp) ++udp_[one];
+  for (const LedTo& one : of.udp_doors) ++udp_doors_[one];
 }
 
 void PacketRules::drop(const ServiceKey& key) {
@@ -304,6 +315,9 @@ void PacketRules::drop(const ServiceKey& key) {
   for (const LedTo& one : of.udp)
     if (--udp_[one] == 0)
       udp_.erase(one);
+  for (const LedTo& one : of.udp_doors)
+    if (--udp_doors_[one] == 0)
+      udp_doors_.erase(one);
 }
 
 void PacketRules::settle_claim(const Place& place) {
@@ -434,14 +448,19 @@ void PacketRules::settle() {
   for (auto& [map, kept] : maps_) kept.before.clear();
   settled_frame_ = frame();
   settled_udp_.clear();
+  settled_udp_doors_.clear();
   for (const auto& [one, count] : udp_) settled_udp_.insert(one);
+  for (const auto& [one, count] : udp_doors_) settled_udp_doors_.insert(one);
 }
 
-std::vector<LedTo> PacketRules::gone_udp() const {
-  std::vector<LedTo> out;
+PacketRules::StaleFlows PacketRules::stale_udp() const {
+  StaleFlows out;
   for (const LedTo& one : settled_udp_)
     if (!udp_.contains(one))
-      out.push_back(one);
+      out.gone.push_back(one);
+  for (const auto& [one, count] : udp_doors_)
+    if (!settled_udp_doors_.contains(one))
+      out.opened.push_back(one);
   return out;
 }
 

@@ -44,8 +44,12 @@ class PacketRules {
   std::string since_settled() const;
   void settle();
 
-  // To which UDP packets were led when settle() was called, and are not any more: their flows are to be forgotten.
-  std::vector<LedTo> gone_udp() const;
+  // UDP's flows that are to be forgotten since settle() was called, sorted: those to what packets are not led to any
+  // more, and those that were led nowhere to what leads somewhere now (address "" = any of the node's).
+  struct StaleFlows {
+    std::vector<LedTo> gone, opened;
+  };
+  StaleFlows stale_udp() const;
 
   // The address at which this node answers names itself; "" = something is behind the service that does, or there is
   // none.
@@ -73,7 +77,7 @@ class PacketRules {
     std::map<std::string, std::string> sets;    // name: declaration
     std::map<Place, std::string> claims;        // verdicts
     std::set<std::string> hairpins;             // addresses of this node that may be led to themselves
-    std::set<LedTo> udp;
+    std::set<LedTo> udp, udp_doors;             // led to; and by what address and port
     bool has_external = false;
   };
   // Texts by name, and what those that were touched since the last settling were then.
@@ -103,8 +107,8 @@ class PacketRules {
   std::map<ServiceKey, OfService> services_;
   std::map<Place, std::map<ServiceKey, Claim>> claims_;
   std::map<std::string, std::size_t> hairpins_;
-  std::map<LedTo, std::size_t> udp_;
-  std::set<LedTo> settled_udp_;
+  std::map<LedTo, std::size_t> udp_, udp_doors_;
+  std::set<LedTo> settled_udp_, settled_udp_doors_;
   std::map<std::uint16_t, HealthPort> health_;
   std::string settled_frame_;
 };

@@ -231,7 +231,13 @@ TEST(PacketRules, FlowsToWhatIsGoneAreNamed) {
   behind.ends.pop_back();
   rig.hear(behind);
   rig.update();
-  EXPECT_EQ(rig.rules.gone_udp(), (std::vector<LedTo>{{"10.70.128.4", 53}}));
+  EXPECT_EQ(rig.rules.stale_udp().gone, (std::vector<LedTo>{{"10.70.128.4", 53}}));
+  EXPECT_TRUE(rig.rules.stale_udp().opened.empty());
+  rig.rules.settle();
+  dns.ports[0].node_port = 30'053;
+  rig.hear(dns);
+  rig.update();
+  EXPECT_EQ(rig.rules.stale_udp().opened, (std::vector<LedTo>{{"", 30'053}}));
 }
 
 TEST(PacketRules, HealthPortsCountWhatIsHere) {

@@ -259,6 +259,40 @@ class KubeServices(unittest.TestCase):
         self.assertEqual(len(re.findall(rf"{re.escape(DNS)} \. udp \. 53 : goto", rules)), 1)
         self.assertEqual(len(re.findall(r"10\.96\.0\.1 \. tcp \. 443 : goto", rules)), 1)
 
+    def test_ten_thousand_ends(self):
+        self.own_service("crowd", {})
+        real = self.get("pod", "web-a")["status"]["podIP"]
+        ends = [{"addresses": [f"10.200.{i // 250}.{i % 250 + 1}"], "conditions": {"ready": False}} for i in range(9999)]
+        ends.append({"addresses": [real]})
+        slices = [{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": ends[n * 1000:n * 1000 + 1000],
+                   "metadata": {"name": f"crowd-{n}", "labels": {"kubernetes.io/service-name": "crowd"}},
+                   "ports": [{"name": "", "port": 8080, "protocol": "TCP"}]} for n in range(10)]
+        self.addCleanup(self.try_kubectl, "delete", "endpointslices", "-l", "kubernetes.io/service-name=crowd")
+        self.apply({"apiVersion": "v1", "kind": "List", "items": slices})
+        eventually(lambda: self.inside("client-a", "curl -sm 2 http://crowd").stdout.strip() == "web-a", what="the one that is ready answers")
+        for one in slices:
+            for end in one["endpoints"]:
+                end["conditions"] = {"ready": True}
+        self.apply({"apiVersion": "v1", "kind": "List", "items": slices})
+        eventually(lambda: "mod 10000 map" in self.on_node("n1", "nft", "list", "ruleset").stdout, what="all are led to")
+        self.assertEqual(self.short("web.default.svc.cluster.local"), [self.address("web")])
+
+    def test_kubectl_reaches_and_exposes(self):
+        exposed = self.try_kubectl("expose", "pod", "web-a", "--name", "exposed", "--port", "80", "--target-port", "8080")
+        self.assertEqual(exposed.returncode, 0, exposed.stderr)
+        self.addCleanup(self.try_kubectl, "delete", "service", "exposed")
+        eventually(lambda: self.inside("client-a", "curl -sm 2 http://exposed").returncode == 0, what="it is led to")
+        forward = subprocess.Popen([kubectl_path(), "--kubeconfig", self.config, "port-forward", "service/web", ":80"], stdout=subprocess.PIPE,
+                                   text=True)
+        self.addCleanup(forward.wait)
+        self.addCleanup(forward.terminate)
+        self.addCleanup(forward.stdout.close)
+        port = re.search(r":(\d+) ->", forward.stdout.readline()).group(1)
+        self.assertTrue(subprocess.run(["curl", "-sm", "10", f"http://127.0.0.1:{port}"], capture_output=True, text=True).stdout.startswith("web-"))
+        self.own_service("balanced", type="LoadBalancer")
+        eventually(lambda: "NotProgrammed" in self.try_kubectl("get", "events").stdout, what="it is said what nobody does")
+        self.assertEqual(self.get("service", "balanced")["status"], {"loadBalancer": {}})
+
     def test_floods_and_noise_leave_names_answered(self):
         noise = ("import os,socket\ns=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n"
                  f"q=b'\\0\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\7nowhere\\4test\\0\\0\\1\\0\\1'\n"

@@ -79,11 +79,10 @@ std::string address_of_host(const std::string& host) {
   return ip_text(ntohl(address.sin_addr.s_addr));
 }
 
-// Flows of UDP to what is gone. Whatever fails costs those flows half a minute.
-void forget_flows(std::vector<LedTo> ends) {
-  if (ends.empty())
+// Whatever fails costs those flows half a minute.
+void forget_flows(const PacketRules::StaleFlows& stale) {
+  if (stale.gone.empty() && stale.opened.empty())
     return;
-  std::sort(ends.begin(), ends.end());
   const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
   if (fd < 0)
     return;
@@ -97,7 +96,7 @@ void forget_flows(std::vector<LedTo> ends) {
       const ssize_t n = ::recv(fd, bytes.data(), bytes.size(), 0);
       if (n <= 0)
         break;
-      auto part = read_conntrack(std::string_view(bytes).substr(0, static_cast<std::size_t>(n)), ends);
+      auto part = read_conntrack(std::string_view(bytes).substr(0, static_cast<std::size_t>(n)), stale);
       is_end = part.is_end;
       gone.insert(gone.end(), std::make_move_iterator(part.gone.begin()), std::make_move_iterator(part.gone.end()));
     }
@@ -253,12 +252,12 @@ class ServicesNode {
     const std::string text = is_settled_ ? rules_.since_settled() : rules_.whole();
     if (text.empty())
       return;
-    const auto gone = is_settled_ ? rules_.gone_udp() : std::vector<LedTo>{};
+    const auto stale = rules_.stale_udp();
     rules_.settle();
     const auto begun = errand_.start(
-        [text, gone]() -> Result<void> {
+        [text, stale]() -> Result<void> {
           TRY(run_program({kNft, "-f", "-"}, text));
-          forget_flows(gone);
+          forget_flows(stale);
           return {};
         },
         [this](Result<void> done) { made(std::move(done)); });
