@@ -1,4 +1,7 @@
 // lockstepd: the controller. Reads its settings, opens what it stands on, wires it together and runs until SIGTERM.
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/statvfs.h>
@@ -6,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "apps/lockstepd/accounting.h"
 #include "apps/lockstepd/backup.h"
@@ -14,6 +18,7 @@
 #include "apps/lockstepd/own_certificate.h"
 #include "apps/lockstepd/slow_sync.h"
 #include "base/check.h"
+#include "base/ip_range.h"
 #include "base/log_line.h"
 #include "base/text.h"
 #include "controller/identity.h"
@@ -21,6 +26,7 @@
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/reconcilers.h"
 #include "frontends/kube/server/server.h"
+#include "frontends/kube/server/service_addresses.h"
 #include "frontends/slurm/server/environment.h"
 #include "frontends/slurm/server/explain_words.h"
 #include "frontends/slurm/server/pages.h"
@@ -219,6 +225,25 @@ ApiPowers powers_of(const DaemonOptions& options, ClusterCa& ca) {
   return powers;
 }
 
+// An IPv4 address of this machine at which others reach what listens at `listened`; "" = there is none.
+std::string address_for_pods(const std::string& listened) {
+  if (listened != "0.0.0.0")
+    return parse_ip(listened) ? listened : std::string();
+  std::string found = "127.0.0.1";
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0)
+    return found;
+  for (const ifaddrs* one = all; one; one = one->ifa_next)
+    if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && (one->ifa_flags & IFF_LOOPBACK) == 0 &&
+        found == "127.0.0.1") {
+      sockaddr_in address{};
+      std::memcpy(&address, one->ifa_addr, sizeof address);
+      found = ip_text(ntohl(address.sin_addr.s_addr));
+    }
+  freeifaddrs(all);
+  return found;
+}
+
 // Kubernetes' API, on the same port. port: where the controller listens, known before anybody can ask.
 void mount_kube(ControllerSettings& settings, const DaemonOptions& options, const ClusterCa& ca,
                 std::shared_ptr<const JwtSigner> signer, const std::shared_ptr<std::uint16_t>& port, EventLoop& loop) {
@@ -256,8 +281,9 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
   for (FrontRoute& route : server.routes()) routes.push_back(std::move(route));
   settings.api.routes = std::make_shared<const Routes>(std::move(routes));
   settings.api.readers = server.readers();
-  settings.api.front_actor = [ca_pem = ca.certificate_pem()] {
-    return std::make_unique<kube::Reconcilers>(kube::all_controllers(ca_pem));
+  settings.api.front_actor = [ca_pem = ca.certificate_pem(), port, address = address_for_pods(options.address)] {
+    return std::make_unique<kube::Reconcilers>(kube::all_controllers(
+        ca_pem, [port, address] { return address.empty() ? std::string() : format("{}:{}", address, *port); }));
   };
 }
 
@@ -308,7 +334,9 @@ Result<void> run(const DaemonOptions& options) {
   if (!has_ca && !is_new)
     notices.push_back(new_authority_text(options.dir));
   OwnCertificate certificate = TRY(OwnCertificate::of(
-      *ca, {"controller", kControllerRole, {"controller", "localhost", "127.0.0.1", options.address, host_name()}}));
+      *ca, {"controller", kControllerRole, {"controller", "localhost", "127.0.0.1", options.address, host_name(), "kubernetes",
+                                                "kubernetes.default", "kubernetes.default.svc",
+                                                "kubernetes.default.svc.cluster.local", kube::kApiAddress}}));
 
   close_to_others(state);  // certificates are made readable to everybody
 

@@ -407,7 +407,8 @@ class PodFiles {
   const Variables& services() {
     const json::value& links = part(spec_of(tree_), "enableServiceLinks");
     if (!services_)
-      services_ = service_variables(tables_, ns(), !links.is_bool() || links.get_bool(), tools_.address);
+      services_ = service_variables(tables_, ns(), !links.is_bool() || links.get_bool(),
+                                    flag_in(spec_of(tree_), "hostNetwork") ? tools_.address : "");
     return *services_;
   }
 

@@ -16,6 +16,7 @@
 #include "frontends/kube/server/read.h"
 #include "frontends/kube/server/reviews.h"
 #include "frontends/kube/server/role_book.h"
+#include "frontends/kube/server/service_table.h"
 #include "frontends/kube/server/write.h"
 
 namespace lockstep::kube {
@@ -34,6 +35,7 @@ struct KubeServer::Inner {
   std::shared_ptr<ObjectHistory> history = std::make_shared<ObjectHistory>();
   std::shared_ptr<RoleBook> roles = std::make_shared<RoleBook>();
   std::shared_ptr<ServiceAddresses> services = std::make_shared<ServiceAddresses>();
+  std::shared_ptr<ServiceTable> service_table;
   std::shared_ptr<CustomKinds> custom_kinds;
   std::shared_ptr<PolicyBook> policies = std::make_shared<PolicyBook>();
   std::shared_ptr<StreamRoom> streams = std::make_shared<StreamRoom>();
@@ -190,6 +192,7 @@ KubeServer::KubeServer(KubePowers powers, std::string cluster_name) : inner_(std
   inner_->powers = std::move(powers);
   inner_->cluster_name = std::move(cluster_name);
   for (Kind& kind : built_in_kinds()) inner_->kinds.put(std::move(kind));
+  inner_->service_table = std::make_shared<ServiceTable>(inner_->powers.random_hex(8));
   inner_->custom_kinds = std::make_shared<CustomKinds>(inner_->kinds, inner_->powers.sha256_hex);
 }
 
@@ -220,11 +223,16 @@ std::vector<FrontRoute> KubeServer::routes() const {
        FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
          answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex, inner->powers.address()});
        })});
+  out.push_back({{"GET", kServiceTablePath, Right::kUser, Cost::kRead, kNoBody, "epoch,version=number"},
+                 FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
+                   answer_service_table(*visit, *inner->service_table);
+                 })});
   return out;
 }
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
-  return {inner_->history, inner_->roles, inner_->services, inner_->custom_kinds, inner_->streams};
+  return {inner_->history,      inner_->roles,   inner_->services, inner_->service_table,
+          inner_->custom_kinds, inner_->streams};
 }
 
 }  // namespace lockstep::kube

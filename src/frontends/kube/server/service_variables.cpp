@@ -51,6 +51,8 @@ void add_service(Variables& out, const Object& service) {
 void set_api(Variables& out, const Tables& tables, const std::string& address) {
   if (const auto api = tables.objects.find({kServices, "default", "kubernetes"}); api != tables.objects.end())
     add_service(out, *api->second);
+  if (address.empty())
+    return;
   const auto host = address.find("://"), colon = address.rfind(':');
   if (host == address.npos || colon <= host + 3)
     return;
