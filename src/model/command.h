@@ -215,6 +215,9 @@ struct UpdateNode {
   std::optional<std::uint32_t> weight;
   std::optional<std::vector<std::string>> features;
   std::optional<bool> trust_administrators;
+  std::optional<Labels> labels;
+  std::optional<std::vector<NodeMark>> marks;
+  std::optional<std::vector<Counted>> added_counted;
   bool revoke = false;  // its certificate counts no more: the node is lost, and its link is cut
 };
 struct RemoveNode {

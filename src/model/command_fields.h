@@ -3,6 +3,7 @@
 
 #include "model/bounded.h"
 #include "model/command.h"
+#include "model/job_fields.h"
 
 namespace lockstep {
 
@@ -58,6 +59,9 @@ constexpr void describe(V& v, const UpdateNode*) {
   v("weight", &UpdateNode::weight);
   v("features", &UpdateNode::features, bounded::kNames);
   v("trust_administrators", &UpdateNode::trust_administrators);
+  v("labels", &UpdateNode::labels, bounded::kLabels);
+  v("marks", &UpdateNode::marks, bounded::Items{kRulesMax});
+  v("added_counted", &UpdateNode::added_counted, bounded::Items{kAsksMax});
   v("revoke", &UpdateNode::revoke);
 }
 
