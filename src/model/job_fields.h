@@ -367,6 +367,7 @@ constexpr void describe(V& v, const JobSpec*) {
   v("precedence", &JobSpec::precedence);
   v("waits_its_turn", &JobSpec::waits_its_turn);
   v("labels", &JobSpec::labels, bounded::kLabels);
+  v("scope", &JobSpec::scope, bounded::kName);
   v("health_check", &JobSpec::health_check, bounded::kName);
 }
 

@@ -331,6 +331,7 @@ void weigh(Weigher& w, const JobSpec& spec) {
   w.text("command", spec.command);
   w.pairs("options", spec.options);
   w.pairs("labels", spec.labels);
+  w.text("scope", spec.scope);
   w.text("health_check", spec.health_check);
 }
 
