@@ -75,6 +75,7 @@ void remove_grant(NodeLoad& load, const Grant& grant) {
     if (const auto at = std::find(load.parts.begin(), load.parts.end(), part); at != load.parts.end())
       load.parts.erase(at);
   add_counted(load.counted, grant.counted, -1);
+  load.shared_milli -= grant.shared_milli;
   load.memory_mb -= grant.memory_mb;
   load.occupants -= occupies(grant);
   load.sole_occupants -= grant.whole_node;
@@ -363,6 +364,7 @@ void PlannerView::take_out(SlotNo s, const JobStep& step) {
   later_.erase({before.begin_after, before.id});
   if (step.held && !step.same_grants) {
     release_all(held_grants(before));
+    neighbours_.drop(before.id);
     paused_.erase(before.id);
     changed = true;
   }
@@ -404,6 +406,7 @@ void PlannerView::hold_allocation(JobSlot& slot, bool same_grants) {
       }
     }
     hold_all(held_grants(job), end, job.allocation->granted, job.predicted);
+    neighbours_.put(job.id, job.spec, job.allocation->grants);
     changed = true;
   } else if (end != slot.end) {
     move_end(held_grants(job), end);
@@ -564,6 +567,8 @@ void PlannerView::propose(const PlannedStart& start, Instant end) {
     admission_.count(proposal.claim(), 1);
   }
   hold_all(proposal.grants, end, now_, slot.job->predicted);
+  if (!start.is_element)
+    neighbours_.put(start.job, slot.job->spec, proposal.grants);
   if (array && find(array) != kNoSlot)
     ++arrays_[array].proposed;
   if (start.is_element) {
@@ -585,6 +590,8 @@ void PlannerView::forget_proposal(const ProposalKey& key) {
   if (it->second.spec)
     admission_.count(it->second.claim(), -1);
   release_all(it->second.grants);
+  if (!key.is_element)
+    neighbours_.drop(key.job);
   proposals_.erase(it);
   changed = true;
 }

@@ -7,35 +7,44 @@
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/quota.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "model/bounds.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kGpu = "nvidia.com/gpu", kMig = "nvidia.com/mig-";
+constexpr std::string_view kGpu = "nvidia.com/gpu", kMig = "nvidia.com/mig-",
+                           kHugePages = "hugepages-";
 constexpr std::size_t kHostNameMax = 63;
 constexpr std::int64_t kMegabyte = 1 << 20, kCountMax = 1'000'000;
 
 // --- amounts ---
 
-// Memory is what the containers may take. It is granted, and so counted on the node, where each of them has a limit;
-// else they share what is there, as Kubernetes lets them.
-std::int64_t memory_mb_of(const json::object& pod) {
-  for (const json::value& one : containers_in(pod, "containers"))
-    if (!quantity_in(part(part(one, "resources"), "limits"), "memory"))
-      return 0;
-  const Amounts limits = pod_sums(pod, "limits");
-  const auto memory = limits.find("memory");
-  return memory == limits.end() ? 0 : (memory->second.whole() + kMegabyte - 1) / kMegabyte;
+std::int64_t megabytes(const Quantity& bytes) {
+  return std::clamp<std::int64_t>((bytes.whole() + kMegabyte - 1) / kMegabyte, 0, kMegabytesMax);
+}
+
+// Whole cores of its own for whom Kubernetes' static policy gives them: a guaranteed pod that asks for whole ones. All
+// others share the cores that nobody has for himself, by thousandths.
+void set_cores(Resources& needs, const json::object& pod, std::int64_t milli) {
+  milli = std::clamp<std::int64_t>(milli, 0, kCountMax * 1000);
+  if (milli % 1000 == 0 && qos_class(pod) == "Guaranteed")
+    needs.cores = static_cast<std::uint32_t>(milli / 1000);
+  else
+    needs.shared_milli = static_cast<std::uint32_t>(milli);
 }
 
 Result<void> set_amounts(GroupSpec& group, const json::object& pod) {
   Resources& needs = group.per_task;
   for (const auto& [name, amount] : pod_sums(pod, "requests")) {
     if (name == "cpu") {
-      // Cores are whole: a pod that asks for less than one shares what is there with the others.
-      const std::int64_t milli = amount.thousandths();
-      needs.cores = milli < 1000 ? 0 : static_cast<std::uint32_t>(std::min((milli + 999) / 1000, kCountMax));
+      set_cores(needs, pod, amount.thousandths());
+    } else if (name == "memory") {
+      needs.memory_mb = megabytes(amount);
+    } else if (name == "ephemeral-storage") {
+      group.tmp_disk_mb = megabytes(amount);
+    } else if (amount.sign() > 0 && name.starts_with(kHugePages)) {
+      needs.counted.push_back({name, megabytes(amount)});
     } else if (amount.sign() > 0 && name.find('/') != name.npos) {
       if (!amount.is_whole() || amount.whole() > kCountMax)
         return invalid(format("{} of {} cannot be given: whole numbers up to {} can", amount.text(), name, kCountMax),
@@ -50,7 +59,6 @@ Result<void> set_amounts(GroupSpec& group, const json::object& pod) {
     }
   }
   group.overcommit = needs.cores == 0;
-  needs.memory_mb = memory_mb_of(pod);
   return {};
 }
 
@@ -170,6 +178,11 @@ Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   out.account = site.account;
   out.qos = site.qos;
   out.nice = site.nice;
+  out.labels = labels_of_pod(pod);
+  out.scope = text_in(part(pod, "metadata"), "namespace");
+  out.precedence = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(integer_in(spec, "priority").value_or(0), INT32_MIN, INT32_MAX));
+  out.waits_its_turn = text_in(spec, "preemptionPolicy") == "Never";
   out.requeue = false;  // a pod runs once: whoever made it makes another
   out.requeue_set = true;
   out.kill_wait = seconds(std::clamp<std::int64_t>(integer_in(spec, "terminationGracePeriodSeconds").value_or(30), 0,
@@ -183,8 +196,9 @@ Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   group.restart = RestartRule::kNever;
   TRY(set_amounts(group, pod));
   group.sandbox = sandbox_of(pod, site);
-  if (site.nodes)
-    group.only_nodes = *site.nodes;
+  if (const std::string node = text_in(spec, "nodeName"); !node.empty())
+    group.only_nodes = {node};
+  TRY(set_terms(group, pod, site.namespaces));
   out.groups = std::vector<GroupSpec>{std::move(group)};
   if (const json::array& containers = containers_in(pod, "containers"); !containers.empty())
     out.command = text_in(containers.front(), "image");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "frontends/kube/kinds/pod_terms.h"
 #include "model/spec.h"
 
 namespace lockstep::kube {
@@ -19,9 +20,9 @@ struct PodSite {
   UserId user;  // whose the job is
   std::string account, qos;
   std::int32_t nice = 0;                          // below 0: before others
-  std::optional<std::vector<std::string>> nodes;  // it may run on, by name; nothing: any
   std::map<std::string, std::string> claims;      // where claims lie on the node, by the volume's name
   std::vector<std::string> name_servers;          // of the cluster's names; empty: as on the node
+  NamespacesOf namespaces = [](const json::value&) { return std::vector<std::string>(); };
 };
 
 // The pod's tree has its defaults and has passed validation. Errors: what no job can be (a field is named).

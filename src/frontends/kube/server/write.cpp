@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "frontends/kube/admission/webhooks.h"
 #include "frontends/kube/controllers/pod_defaults.h"
+#include "frontends/kube/kinds/node_change.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/rules.h"
 #include "frontends/kube/kinds/versions.h"
@@ -29,7 +30,7 @@ namespace {
 constexpr std::size_t kObjectBytesMax = 1'500'000;  // as a server on etcd has it
 constexpr std::size_t kDeletionMost = 4;            // commands that delete one object
 constexpr int kTries = 8;                           // of a change that asks for no version, when another one came first
-constexpr std::string_view kNamespaces = "namespaces", kServices = "services";
+constexpr std::string_view kNamespaces = "namespaces", kServices = "services", kNodes = "nodes";
 constexpr std::string_view kStatus = "status";
 constexpr const char* kLastingNamespaces[] = {"default", "kube-system", "kube-public", "kube-node-lease"};
 
@@ -93,7 +94,7 @@ using Again = std::function<void()>;
 // What the API's rules allow of pods is more than their caller could do with jobs.
 void commit_for(const Request& request, std::vector<CommandBody> bodies, Reading read,
                 std::function<void(Result<Answer>)> then) {
-  if (request.kind->type == kPods)
+  if (request.kind->type == kPods || request.kind->type == kNodes)
     return request.visit->commit_judged(std::move(bodies), std::move(read), std::move(then));
   request.visit->commit(std::move(bodies), std::move(read), std::move(then));
 }
@@ -192,6 +193,10 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
   } else {
     bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
   }
+  if (object.type == kNodes)
+    if (const Node* node = request->visit->read()->tables.node(object.meta.name))
+      if (auto change = node_change(*node, before ? &draft.old : nullptr, draft.tree, request->user.name))
+        more.emplace_back(std::move(*change));
   for (auto* others : {&more, &*counted})
     for (CommandBody& body : *others) bodies.push_back(std::move(body));
   commit_for(*request, std::move(bodies), std::move(read),
