@@ -37,7 +37,8 @@ bool holds(const LabelRule& rule, const std::string* value) {
 }  // namespace
 
 const std::string* label_of(const Labels& labels, std::string_view key) {
-  const auto at = std::ranges::lower_bound(labels, key, {}, [](const auto& label) -> std::string_view { return label.first; });
+  const auto at =
+      std::ranges::lower_bound(labels, key, {}, [](const auto& label) -> std::string_view { return label.first; });
   return at != labels.end() && at->first == key ? &at->second : nullptr;
 }
 

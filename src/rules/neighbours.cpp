@@ -12,7 +12,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kTalliesMost = 8192;  // terms that are counted all along; then all are counted anew when asked for
+constexpr std::size_t kTalliesMost =
+    8192;  // terms that are counted all along; then all are counted anew when asked for
 
 void add(std::string& key, std::string_view text) {
   key += text;
@@ -162,9 +163,8 @@ Seating::Seating(const Neighbours& neighbours, const JobSpec& spec, const NodeOf
 void Seating::find_least(Term& term, const EachNode& each_node) const {
   const NeighbourTerm& wanted = *term.term;
   const auto counts = [&](const Node& node) {
-    if (!wanted.all_nodes && std::ranges::none_of(spec_.groups.get(), [&](const GroupSpec& group) {
-          return node_rules_hold(group, node);
-        }))
+    if (!wanted.all_nodes &&
+        std::ranges::none_of(spec_.groups.get(), [&](const GroupSpec& group) { return node_rules_hold(group, node); }))
       return false;
     return !wanted.heeds_marks ||
            std::ranges::none_of(spec_.groups.get(), [&](const GroupSpec& group) { return kept_off(group, node); });

@@ -66,7 +66,7 @@ class Seating {
   Seating(const Neighbours& neighbours, const JobSpec& spec, const NodeOf& node_of, const EachNode& each_node);
 
   bool minds() const { return !terms_.empty() || !shut_.empty(); }  // false: its neighbours do not matter
-  bool prefers() const { return prefers_; }                          // some nodes more than others
+  bool prefers() const { return prefers_; }                         // some nodes more than others
   // Why it may not lie there.
   enum class Objection : unsigned char { kNone, kNotNear, kNotApart, kOthersApart, kUneven, kNoPlace };
   Objection objection(const Node& node) const;
@@ -83,7 +83,7 @@ class Seating {
  private:
   struct Term {
     const NeighbourTerm* term = nullptr;
-    const Neighbours::Counts* at = nullptr;             // by node; where each node is a place
+    const Neighbours::Counts* at = nullptr;                // by node; where each node is a place
     std::map<std::string, std::uint64_t, std::less<>> in;  // by place
     std::uint64_t total = 0, least = 0;
     bool means_itself = false;

@@ -98,8 +98,8 @@ PreemptRight::PreemptRight(const Directory& directory, const JobSpec& spec, cons
   }
   const bool scavengers =
       std::any_of(directory.qos.begin(), directory.qos.end(), [](const auto& q) { return q.second->scavenger; });
-  any_ =
-      (spec.precedence && !spec.waits_its_turn) || by_tier_ || !preempts_.empty() || for_quota_ || (scavengers && !scavenger_) || !directory.health_checks.empty();
+  any_ = (spec.precedence && !spec.waits_its_turn) || by_tier_ || !preempts_.empty() || for_quota_ ||
+         (scavengers && !scavenger_) || !directory.health_checks.empty();
 }
 
 int PreemptRight::rank_over(std::string_view qos, std::optional<std::int32_t> precedence,

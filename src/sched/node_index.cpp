@@ -28,7 +28,8 @@ NodeIndex::NodeIndex(const FreeAmounts& most)
 std::uint32_t NodeIndex::core_level(std::uint32_t milli) const {
   if (most_.milli == 0 || milli == 0)
     return 0;
-  return std::min<std::uint32_t>(kLevels, 1 + static_cast<std::uint32_t>(std::uint64_t{milli} * (kLevels - 1) / most_.milli));
+  return std::min<std::uint32_t>(kLevels,
+                                 1 + static_cast<std::uint32_t>(std::uint64_t{milli} * (kLevels - 1) / most_.milli));
 }
 
 std::uint32_t NodeIndex::memory_level(std::int64_t memory_mb) const {

@@ -21,7 +21,9 @@ struct Seat {
   std::int64_t score = 0;
 };
 
-std::int64_t share_left(std::int64_t left, std::int64_t all) { return all > 0 ? std::max<std::int64_t>(0, left) * kFull / all : 0; }
+std::int64_t share_left(std::int64_t left, std::int64_t all) {
+  return all > 0 ? std::max<std::int64_t>(0, left) * kFull / all : 0;
+}
 
 std::int64_t room_with(const AlikeNodes& cls, const FreeAmounts& free, const FreeAmounts& need) {
   return (share_left(std::int64_t{free.milli} - need.milli, cls.whole.milli) +

@@ -99,8 +99,8 @@ struct Planner::Inner {
   std::set<JobId> promises_out;                          // proposed and not answered yet
   std::vector<JobId> heads_told;                         // jobs with a note as a partition's head
 
-  std::map<std::uint32_t, std::uint32_t> minding;        // shapes -> jobs that their neighbours kept out in this pass
-  std::set<SlotNo> passed_over;                          // of them, those behind whom others were tried
+  std::map<std::uint32_t, std::uint32_t> minding;  // shapes -> jobs that their neighbours kept out in this pass
+  std::set<SlotNo> passed_over;                    // of them, those behind whom others were tried
 
   enum class Verdict { kStarted, kSkipped, kBlocked };
 
@@ -266,6 +266,9 @@ struct Planner::Inner {
       const JobSlot& slot = view.slot(s);
       looked += kTry;
       if (auto shadow = place_beside_suspended(slot, p, now)) {
+        // What may never fit, since nothing there has an end, keeps no service waiting that fits now.
+        if (shadow->at == kNever && slot.job->spec->precedence)
+          continue;
         shadow->binds_at = binds_at(*slot.job);
         shadows.add(view, std::move(*shadow));
       }
@@ -507,8 +510,9 @@ struct Planner::Inner {
       const Shape& after = view.shapes()[entry.shape];
       s = queued(entry.key);
       const bool same = s != kNoSlot && view.slot(s).shape == entry.shape && !view.skipped(view.slot(s));
-      const SlotNo next = after.jobs.empty()                     ? kNoSlot
-                          : same && !passed_over.contains(s) ? s : next_of(after, entry.key, false);
+      const SlotNo next = after.jobs.empty()                 ? kNoSlot
+                          : same && !passed_over.contains(s) ? s
+                                                             : next_of(after, entry.key, false);
       if (next != kNoSlot)
         push({view.slot(next).key, entry.shape});
     }

@@ -197,7 +197,8 @@ struct Preempting::Hunt {
       return it->second;
     const PreemptRight right(directory, spec, partition, nullptr, {});
     for (const auto& [kind, jobs] : preempting.running_)
-      if (quotas || (right.any() && (kind.is_check || right.outranks(kind.qos, kind.precedence, partition_of(view, kind.partition)))))
+      if (quotas || (right.any() &&
+                     (kind.is_check || right.outranks(kind.qos, kind.precedence, partition_of(view, kind.partition)))))
         it->second.push_back(&kind);
     return it->second;
   }

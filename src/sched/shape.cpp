@@ -139,7 +139,8 @@ ClassNeed need_of(ClassNo number, const AlikeNodes& cls, const GroupSpec& group,
   const bool share = need.parts.size() == 1 && need.parts[0].count == 1 && need.parts[0].mig.empty();
   out.priced = has_price(need, group, out.amounts.devices, share);
   out.pack = pack_of(need, out.amounts.devices, share);
-  out.amounts.milli = need.whole_node ? all.milli : static_cast<std::uint32_t>(std::min<std::uint64_t>(need.milli(), UINT32_MAX));
+  out.amounts.milli =
+      need.whole_node ? all.milli : static_cast<std::uint32_t>(std::min<std::uint64_t>(need.milli(), UINT32_MAX));
   out.amounts.memory_mb = group.all_memory ? 0 : need.memory_mb;
   out.takes_node = need.whole_node || group.all_memory || takes_most(out.amounts, all);
   if (need.whole_node)
@@ -218,8 +219,7 @@ std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition,
     way.even = fixed != 0;
     way.tmp_disk_mb = group.tmp_disk_mb;
     way.uniform = fixed != 0 && spec.groups.size() == 1 && group.only_nodes.empty() && group.exclude_nodes.empty() &&
-                  group.node_rules.empty() &&
-                  (partition.nodes_max == 0 || fixed <= partition.nodes_max);
+                  group.node_rules.empty() && (partition.nodes_max == 0 || fixed <= partition.nodes_max);
     way.exact = way.uniform && !group.all_memory;
     for (ClassNo c = 0; c < classes.size(); ++c)
       if (const auto need = need_in(group, way, number, c, classes[c])) {

@@ -115,7 +115,8 @@ std::vector<Counted> counted_of_node(const json::object& tree, const Node& node)
   for (const auto& [name, value] : *capacity) {
     const bool pages = name.starts_with(kHugePages);
     const bool own = std::ranges::any_of(node.counted, [&](const Counted& one) {
-      return one.name == std::string_view(name) && std::ranges::find(node.added_counted, one) == node.added_counted.end();
+      return one.name == std::string_view(name) &&
+             std::ranges::find(node.added_counted, one) == node.added_counted.end();
     });
     if (own || name.starts_with(kDevices) || (!pages && name.find('/') == name.npos) || out.size() >= kAsksMax)
       continue;

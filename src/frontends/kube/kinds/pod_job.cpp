@@ -13,8 +13,7 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kGpu = "nvidia.com/gpu", kMig = "nvidia.com/mig-",
-                           kHugePages = "hugepages-";
+constexpr std::string_view kGpu = "nvidia.com/gpu", kMig = "nvidia.com/mig-", kHugePages = "hugepages-";
 constexpr std::size_t kHostNameMax = 63;
 constexpr std::int64_t kMegabyte = 1 << 20, kCountMax = 1'000'000;
 
