@@ -59,7 +59,7 @@ std::string refused_by_all(const Tables& tables, const GroupSpec& group) {
     if (why.back().empty())
       return {};
   }
-  return unschedulable_words(std::move(why));
+  return unschedulable_words(tables.nodes.size(), std::move(why));
 }
 
 // --- whose, and with what ---

@@ -23,6 +23,11 @@ constexpr std::string_view kAwaited[] = {"nodes", "persistentvolumeclaims", "per
 
 bool waits_for_work(const Object& pod) { return pod.shows.empty() && pod.ended.empty() && !is_deleting(pod); }
 
+// It was preempted and will not go on.
+bool makes_room(const Job& job) {
+  return job.eviction && job.eviction->nodes.empty() && job.eviction->mode == PreemptMode::kCancel;
+}
+
 class PodController final : public Reconciler {
  public:
   std::string_view name() const override { return "pods"; }
@@ -52,6 +57,9 @@ class PodController final : public Reconciler {
       return;
     if (is_final(records.job->state))
       keep_end(view, pod, out);
+    else if (makes_room(*records.job) && !is_deleting(pod))
+      // Whoever made it makes another. Its view says for what it went.
+      out.add(RemoveObject{pod.type, pod.meta.ns, pod.meta.name, pod.meta.seq});
     else if (is_deleting(pod))
       kill_late(pod, *records.job, now, out);
   }

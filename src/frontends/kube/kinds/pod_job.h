@@ -19,9 +19,9 @@ namespace json = boost::json;
 struct PodSite {
   UserId user;  // whose the job is
   std::string account, qos;
-  std::int32_t nice = 0;                          // below 0: before others
-  std::map<std::string, std::string> claims;      // where claims lie on the node, by the volume's name
-  std::vector<std::string> name_servers;          // of the cluster's names; empty: as on the node
+  std::int32_t nice = 0;                      // below 0: before others
+  std::map<std::string, std::string> claims;  // where claims lie on the node, by the volume's name
+  std::vector<std::string> name_servers;      // of the cluster's names; empty: as on the node
   NamespacesOf namespaces = [](const json::value&) { return std::vector<std::string>(); };
 };
 

@@ -1,7 +1,6 @@
-// Where a pod says it may go and would rather be, in the planner's words: selectors and affinities of nodes, tolerations,
-// affinities among pods, topology spread.
-// Source: kubernetes.io/docs/concepts/scheduling-eviction ("Assigning Pods to Nodes", "Taints and Tolerations", "Pod
-// Topology Spread Constraints").
+// Where a pod says it may go and would rather be, in the planner's words: selectors and affinities of nodes,
+// tolerations, affinities among pods, topology spread. Source: kubernetes.io/docs/concepts/scheduling-eviction
+// ("Assigning Pods to Nodes", "Taints and Tolerations", "Pod Topology Spread Constraints").
 #pragma once
 
 #include <boost/json/object.hpp>

@@ -86,6 +86,8 @@ bool gates_open(const Showing& of) {
 // --- while it waits ---
 
 void show_waiting(const Showing& of) {
+  if (of.records.node)  // others make room there
+    object_at(of.tree, "status")["nominatedNodeName"] = of.records.node->meta.name;
   if (of.waits.empty())
     return;
   json::array conditions;
@@ -239,6 +241,8 @@ PodRecords records_of_pod(const Tables& tables, const Object& pod) {
   const Node* node = nullptr;
   if (out.job->allocation && !out.job->allocation->grants.empty())
     node = tables.node(out.job->allocation->grants.front().node);
+  else if (out.job->promise && out.job->promise->held && !out.job->promise->grants.empty())
+    node = tables.node(out.job->promise->grants.front().node);
   else if (!out.job->ran_on.empty())
     node = tables.node(std::string_view(out.job->ran_on));
   if (node)
