@@ -40,8 +40,6 @@ Result<void> set_amounts(GroupSpec& group, const json::object& pod) {
       set_cores(needs, pod, amount.thousandths());
     } else if (name == "memory") {
       needs.memory_mb = megabytes(amount);
-    } else if (name == "ephemeral-storage") {
-      group.tmp_disk_mb = megabytes(amount);
     } else if (amount.sign() > 0 && name.starts_with(kHugePages)) {
       needs.counted.push_back({name, megabytes(amount)});
     } else if (amount.sign() > 0 && name.find('/') != name.npos) {

@@ -88,10 +88,9 @@ TEST(PodJob, WhatItAsksOfItsNode) {
   EXPECT_EQ(group_of(own).per_task.cores, 2u) << "a guaranteed pod of whole cores has its own";
   EXPECT_EQ(group_of(own).per_task.shared_milli, 0u);
   EXPECT_FALSE(group_of(own).overcommit);
-  const JobSpec disk = job(R"({"containers":[{"name":"a","image":"i","resources":{"requests":{"ephemeral-storage":"3Mi",
-    "hugepages-2Mi":"4Mi"},"limits":{"ephemeral-storage":"3Mi","hugepages-2Mi":"4Mi"}}}]})");
-  EXPECT_EQ(group_of(disk).tmp_disk_mb, 3);
-  EXPECT_EQ(group_of(disk).per_task.counted, (std::vector<Counted>{{"hugepages-2Mi", 4}}));
+  const JobSpec pages = job(R"({"containers":[{"name":"a","image":"i","resources":{"requests":{"hugepages-2Mi":"4Mi"},
+    "limits":{"hugepages-2Mi":"4Mi"}}}]})");
+  EXPECT_EQ(group_of(pages).per_task.counted, (std::vector<Counted>{{"hugepages-2Mi", 4}}));
   const JobSpec large = job(R"({"containers":[{"name":"a","image":"i","resources":{
     "requests":{"cpu":"1500m","memory":"1Gi","nvidia.com/gpu":"2","nvidia.com/mig-1g.10gb":"1","example.com/x":"3"},
     "limits":{"cpu":"2","memory":"1Gi"}}}]})");
