@@ -20,7 +20,8 @@ using Wish = NeighbourTerm::Wish;
 
 constexpr std::string_view kHostName = "kubernetes.io/hostname";
 constexpr const char* kOwnerLabel = "";  // no label of a user's: the pod's controller
-constexpr std::uint32_t kSomewhat = 1;   // weight of what is only preferred and has none of its own
+constexpr const char* kAnyAddress = "0.0.0.0";
+constexpr std::uint32_t kSomewhat = 1;  // weight of what is only preferred and has none of its own
 
 const json::value& required_of(const json::value& affinity, std::string_view kind) {
   return part(part(affinity, kind), "requiredDuringSchedulingIgnoredDuringExecution");
@@ -152,6 +153,35 @@ void add_keys(std::vector<LabelRule>& rules, const json::value& term, const char
       rules.push_back({.key = key, .is = is, .values = {*value}});
 }
 
+// Ports of the node that the pod's containers take there. They are labels, of which two that clash keep apart.
+struct NodePort {
+  std::string key;      // no label of a user's: " port:TCP:8080"
+  std::string address;  // of the node; "0.0.0.0": all of them
+};
+
+std::vector<NodePort> node_ports_of(const json::object& pod) {
+  std::vector<NodePort> out;
+  for (const char* list : {"initContainers", "containers"})
+    for (const json::value& container : containers_in(pod, list))
+      for (const json::value& one : list_in(container, "ports")) {
+        const std::int64_t port = integer_in(one, "hostPort").value_or(0);
+        const std::string protocol = text_in(one, "protocol"), address = text_in(one, "hostIP");
+        if (port > 0)
+          out.push_back({format("{}{}:{}", kPortLabel, protocol.empty() ? "TCP" : protocol, port),
+                         address.empty() || address == "::" ? kAnyAddress : address});
+      }
+  return out;
+}
+
+NeighbourTerm clash_of(const NodePort& port) {
+  NeighbourTerm out{.wish = Wish::kApart, .weight = 0, .level = "", .every_scope = true};
+  LabelRule rule{.key = port.key, .is = LabelRule::Is::kThere, .values = {}};
+  if (port.address != kAnyAddress)
+    rule = {.key = port.key, .is = LabelRule::Is::kOneOf, .values = {port.address, kAnyAddress}};
+  out.jobs = {std::move(rule)};
+  return out;
+}
+
 class NeighbourTerms {
  public:
   NeighbourTerms(const json::object& pod, const NamespacesOf& namespaces)
@@ -224,6 +254,7 @@ Result<void> set_neighbours(Placement& group, const json::object& pod, const Nam
     for (const json::value& one : preferred_of(affinity, kind))
       group.neighbours.push_back(TRY(terms.affinity(part(one, "podAffinityTerm"), wish, weight_in(one))));
   }
+  for (const NodePort& port : node_ports_of(pod)) group.neighbours.push_back(clash_of(port));
   const json::array& spread = list_in(spec, "topologySpreadConstraints");
   for (const json::value& one : spread) group.neighbours.push_back(TRY(terms.spread(one)));
   if (const std::string owner = owner_of(pod); spread.empty() && !owner.empty() && group.spread)
@@ -236,7 +267,10 @@ Result<void> set_neighbours(Placement& group, const json::object& pod, const Nam
 Labels labels_of_pod(const json::object& pod) {
   Labels out = labels_in(part(part(pod, "metadata"), "labels"));
   if (std::string owner = owner_of(pod); !owner.empty())
-    out.emplace(out.begin(), kOwnerLabel, std::move(owner));
+    out.emplace_back(kOwnerLabel, std::move(owner));
+  for (NodePort& port : node_ports_of(pod)) out.emplace_back(std::move(port.key), std::move(port.address));
+  std::ranges::sort(out);
+  out.erase(std::ranges::unique(out, {}, [](const auto& label) { return label.first; }).begin(), out.end());
   return out;
 }
 

@@ -21,6 +21,8 @@ namespace json = boost::json;
 // Names of the namespaces that a LabelSelector takes in.
 using NamespacesOf = std::function<std::vector<std::string>(const json::value& selector)>;
 
+inline constexpr const char* kPortLabel = " port:";  // of ports of the node that a pod takes: no label of a user's
+
 // The pod's labels, under which other pods' terms find it, with the one by which pods of one owner are spread.
 Labels labels_of_pod(const json::object& pod);
 

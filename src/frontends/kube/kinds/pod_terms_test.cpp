@@ -8,6 +8,7 @@
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/kinds/pod_wait.h"
 #include "model/job.h"
+#include "rules/neighbours.h"
 
 namespace lockstep::kube {
 namespace {
@@ -105,6 +106,31 @@ TEST(PodTerms, TopologySpread) {
   EXPECT_EQ(std::tuple(even.weight, even.skew_max, even.places_min, even.all_nodes, even.heeds_marks),
             std::tuple(0u, 2u, 3u, true, true));
   EXPECT_GT(group.neighbours[1].weight, 0u);
+}
+
+TEST(PodTerms, PortsOfTheNodeKeepApart) {
+  const auto job = [](const std::string& port) {
+    JobSpec out;
+    const json::object pod =
+        tree(std::string("{") + kMetadata + R"(,"spec":{"containers":[{"ports":[)" + port + "]}]}}");
+    GroupSpec group;
+    EXPECT_TRUE(set_terms(group, pod, [](const json::value&) { return std::vector<std::string>(); }).ok());
+    std::erase_if(group.neighbours, [](const NeighbourTerm& term) { return term.wish != Wish::kApart; });
+    out.groups = std::vector<GroupSpec>{group};
+    out.labels = labels_of_pod(pod);
+    out.scope = "lab";
+    return out;
+  };
+  const auto clash = [](const JobSpec& a, const JobSpec& b) {
+    return means(a.groups.get().front().neighbours.at(0), b) || means(b.groups.get().front().neighbours.at(0), a);
+  };
+  const JobSpec all = job(R"({"hostPort":80})"), one = job(R"({"hostPort":80,"hostIP":"10.0.0.1"})"),
+                other = job(R"({"hostPort":80,"hostIP":"10.0.0.2"})"), udp = job(R"({"hostPort":80,"protocol":"UDP"})");
+  EXPECT_TRUE(clash(all, all));
+  EXPECT_TRUE(clash(all, one));
+  EXPECT_TRUE(clash(one, one));
+  EXPECT_FALSE(clash(one, other));
+  EXPECT_FALSE(clash(all, udp));
 }
 
 TEST(PodTerms, MoreThanAJobHoldsIsRefused) {

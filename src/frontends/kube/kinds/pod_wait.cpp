@@ -1,5 +1,6 @@
 #include "frontends/kube/kinds/pod_wait.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/text.h"
@@ -42,6 +43,12 @@ const char* words_of(Seating::Objection why) {
   return "";
 }
 
+bool takes_ports(const GroupSpec& group) {
+  return std::ranges::any_of(group.neighbours, [](const NeighbourTerm& term) {
+    return !term.jobs.empty() && term.jobs.front().key.starts_with(kPortLabel);
+  });
+}
+
 // Every resource of which the node has too little left.
 void add_lacks(const Node& node, const NodeLoad& load, const GroupSpec& group, std::vector<std::string>& out) {
   const NodeNeed need = need_on_node(node, group, 1, 0);
@@ -75,8 +82,12 @@ std::vector<std::string> why_not(const Node& node, const NodeLoad& load, const G
     out.emplace_back("node(s) were held exclusively");
   else
     add_lacks(node, load, group, out);
-  if (const Seating::Objection why = seating.objection(node); out.empty() && why != Seating::Objection::kNone)
-    out.emplace_back(words_of(why));
+  const Seating::Objection objection = seating.objection(node);
+  const bool apart = objection == Seating::Objection::kNotApart || objection == Seating::Objection::kOthersApart;
+  if (out.empty() && apart && takes_ports(group))
+    out.emplace_back("node(s) didn't have free ports for the requested pod ports");
+  else if (out.empty() && objection != Seating::Objection::kNone)
+    out.emplace_back(words_of(objection));
   if (out.empty())
     out.emplace_back("node(s) were kept for work that goes first");
   return out;
