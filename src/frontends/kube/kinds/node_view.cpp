@@ -112,18 +112,18 @@ std::vector<Counted> counted_of_node(const json::object& tree, const Node& node)
   const json::object* capacity = part(part(tree, "status"), "capacity").if_object();
   if (!capacity)
     return out;
-  for (const auto& [name, value] : *capacity) {
+  for (const auto& [key, value] : *capacity) {
+    const std::string name(key);
     const bool pages = name.starts_with(kHugePages);
     const bool own = std::ranges::any_of(node.counted, [&](const Counted& one) {
-      return one.name == std::string_view(name) &&
-             std::ranges::find(node.added_counted, one) == node.added_counted.end();
+      return one.name == name && std::ranges::find(node.added_counted, one) == node.added_counted.end();
     });
     if (own || name.starts_with(kDevices) || (!pages && name.find('/') == name.npos) || out.size() >= kAsksMax)
       continue;
     const auto amount = parse_quantity(text_of(value));
     const std::int64_t count = amount.ok() ? amount->whole() / (pages ? 1 << 20 : 1) : 0;
     if (count > 0)
-      out.push_back({std::string(name), std::min(count, kMegabytesMax)});
+      out.push_back({name, std::min(count, kMegabytesMax)});
   }
   std::ranges::sort(out);
   return out;

@@ -35,7 +35,7 @@ Labels labels_in(const json::value& labels) {
   if (const json::object* all = labels.if_object())
     for (const auto& [key, value] : *all)
       if (value.is_string())
-        out.emplace_back(key, text_of(value));
+        out.emplace_back(std::string(key), std::string(text_of(value)));
   std::ranges::sort(out);
   return out;
 }
@@ -80,7 +80,7 @@ void set_node_rules(Placement& group, const json::value& spec) {
   std::vector<LabelRule> always;
   if (const json::object* selector = part(spec, "nodeSelector").if_object())
     for (const auto& [key, value] : *selector)
-      always.push_back({.key = key, .is = LabelRule::Is::kOneOf, .values = {std::string(text_of(value))}});
+      always.push_back({.key = std::string(key), .is = LabelRule::Is::kOneOf, .values = {std::string(text_of(value))}});
   const json::value& affinity = part(spec, "affinity");
   if (const json::value& required = required_of(affinity, "nodeAffinity"); required.is_object()) {
     for (const json::value& term : list_in(required, "nodeSelectorTerms")) {

@@ -1,5 +1,6 @@
 #include "frontends/kube/server/cluster_jobs.h"
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <cctype>
 

@@ -168,7 +168,13 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
     object.shows = before->shows;
   if (object.body.size() > kObjectBytesMax)
     return answer_status(*request, Status::too_large(kObjectBytesMax));
-  if (before && (stored_alike(object, *before) || only_times_differ(json::value(draft.old), json::value(draft.tree))))
+  // What the record says is not what was stored: it may change where the stored object does not.
+  std::optional<UpdateNode> node_work;
+  if (object.type == kNodes)
+    if (const Node* node = request->visit->read()->tables.node(object.meta.name))
+      node_work = node_change(*node, before ? &draft.old : nullptr, draft.tree, request->user.name);
+  if (before && !node_work &&
+      (stored_alike(object, *before) || only_times_differ(json::value(draft.old), json::value(draft.tree))))
     return answer_shown(*request, *before, 200);
   if (request->dry_run) {
     if (before) {
@@ -193,10 +199,8 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
   } else {
     bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
   }
-  if (object.type == kNodes)
-    if (const Node* node = request->visit->read()->tables.node(object.meta.name))
-      if (auto change = node_change(*node, before ? &draft.old : nullptr, draft.tree, request->user.name))
-        more.emplace_back(std::move(*change));
+  if (node_work)
+    more.emplace_back(std::move(*node_work));
   for (auto* others : {&more, &*counted})
     for (CommandBody& body : *others) bodies.push_back(std::move(body));
   commit_for(*request, std::move(bodies), std::move(read),
