@@ -32,15 +32,6 @@ class NodeController final : public Reconciler {
     if (node && !object) {
       wish_new(out, view, now, kNodes, new_node_tree(*node), {{Kind::kNode, {}, 0, 0, node->id}});
     } else if (node && object && !is_deleting(*object) && !object->shows.empty()) {
-      // What the object said before the node joined, or since somebody changed it otherwise than by the API.
-      json::object tree = body_of(*object);
-      labels_and_taints(tree, *object);
-      if (auto change = node_change(*node, nullptr, tree, {}); change) {
-        change->added_counted.reset();  // the API's alone: what the record says is shown there
-        if (change->labels || change->marks)
-          out.add(std::move(*change), {.records = {{key_of(*object), object->meta.seq}}});
-      }
-    } else if (node && object && !is_deleting(*object) && !object->shows.empty()) {
       // What the object said before the record knew, or since somebody changed it otherwise than by the API.
       auto change = node_change(*node, nullptr, tree_of(*object, {"v1", "Node"}, {}), {});
       if (!change)

@@ -14,6 +14,10 @@
 #include "model/placement.h"
 #include "model/spec.h"
 
+namespace lockstep {
+struct Node;
+}
+
 namespace lockstep::kube {
 
 namespace json = boost::json;
