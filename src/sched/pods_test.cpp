@@ -98,12 +98,17 @@ TEST_F(Pods, a_node_of_8_cores_takes_80_that_ask_for_a_tenth) {
 TEST_F(Pods, parts_of_cores_and_whole_ones_share_a_node) {
   nodes(1);
   EXPECT_EQ((add(3, pod(1500)), run()), 3u);
-  core.add_job(ask(1, 0, minutes(5), 4));  // of 8 cores 3.5 are left
-  EXPECT_EQ(run(), 0u);
-  core.add_job(ask(1, 0, minutes(5), 3));
+  core.add_job(ask(1, 0, minutes(5), 3));  // of 8 cores 3.5 are left
   EXPECT_EQ(run(), 1u);
-  EXPECT_EQ((core.add_job(pod(600)), run()), 0u);
-  EXPECT_EQ((core.add_job(pod(500)), run()), 1u);
+  core.add_job(pod(500));
+  EXPECT_EQ(run(), 1u);
+  core.add_job(pod(100));
+  EXPECT_EQ(run(), 0u);
+  core.end(JobId{1});
+  core.add_job(ask(1, 0, minutes(5), 2));  // 1.4 beside the pod that waited
+  EXPECT_EQ(run(), 1u);
+  core.add_job(ask(1, 0, minutes(5), 1));
+  EXPECT_EQ(run(), 1u);
 }
 
 TEST_F(Pods, what_asks_for_nothing_fits_a_node_whose_cores_are_taken) {

@@ -40,6 +40,7 @@ std::size_t shape_hash(const JobSpec& spec) {
   mix.add(static_cast<std::uint64_t>(spec.time_limit.us));
   mix.add(spec.user.value);
   mix.add(spec.account);
+  mix.add(spec.precedence ? static_cast<std::uint64_t>(std::int64_t{*spec.precedence}) : std::uint64_t{1} << 40);
   for (const GroupSpec& group : spec.groups) {
     mix.add(group.tasks.min);
     mix.add(group.tasks.max);
@@ -67,6 +68,7 @@ std::size_t shape_hash(const JobSpec& spec) {
 bool same_shape(const JobSpec& a, const JobSpec& b) {
   return a.partitions == b.partitions && a.time_limit == b.time_limit && a.time_min == b.time_min && a.user == b.user &&
          a.account == b.account && a.qos == b.qos && a.reservation == b.reservation && a.licenses == b.licenses &&
+         a.precedence == b.precedence && a.waits_its_turn == b.waits_its_turn &&
          std::equal(a.groups.begin(), a.groups.end(), b.groups.begin(), b.groups.end(),
                     [](const GroupSpec& one, const GroupSpec& other) {
                       return static_cast<const Placement&>(one) == static_cast<const Placement&>(other) &&

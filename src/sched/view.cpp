@@ -222,6 +222,19 @@ std::uint64_t PlannerView::queue_mark(const JobSlot& slot) const {
          mix(shapes_[slot.shape].hash, slot.key.job.value) * std::min<std::uint64_t>(elements(slot), 1u << 20);
 }
 
+namespace {
+
+// Whether another job's start may let it start.
+bool follows_others(const JobSpec& spec) {
+  return std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& group) {
+    return std::any_of(group.neighbours.begin(), group.neighbours.end(), [](const NeighbourTerm& term) {
+      return term.weight == 0 && term.wish != NeighbourTerm::Wish::kApart;
+    });
+  });
+}
+
+}  // namespace
+
 void PlannerView::enqueue(SlotNo s, bool came) {
   JobSlot& slot = slots_[s];
   slot.key = key_of(*slot.job);
@@ -235,6 +248,7 @@ void PlannerView::enqueue(SlotNo s, bool came) {
   ++briefs_[slot.shape].jobs;
   queue_.insert(s);
   ++queued_;
+  following_ += follows_others(*slot.job->spec);
   queue_sum += queue_mark(slot);
   fresh.push_back(slot.job->id);
   if (slot.job->promise && !slot.job->promise->held)
@@ -252,6 +266,7 @@ void PlannerView::dequeue(SlotNo s) {
   slot.queued = false;
   promised_.erase(slot.job->id);
   --queued_;
+  following_ -= follows_others(*slot.job->spec);
   queue_.erase(s);
   Shape& shape = shapes_[slot.shape];
   shape.jobs.erase(s);
@@ -456,8 +471,9 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   put_in_slot(s, job);
   if (step.holds) {
     hold_allocation(slots_[s], step.same_grants);
-    // What was proposed is committed: nothing new to a pass, unless a head waits, whose place may now be a better one.
-    if (step.as_proposed && shaded_ == 0 && !admission_.counts())
+    // What was proposed is committed: nothing new to a pass, unless a head waits, whose place may now be a better one,
+    // or who is let in by others being there.
+    if (step.as_proposed && shaded_ == 0 && following_ == 0 && !admission_.counts())
       changed = was_changed;
   }
   if (step.kept && step.kept != step.kept_before) {
