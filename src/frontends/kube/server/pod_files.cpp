@@ -161,7 +161,7 @@ class PodFiles {
     const PodSize size = size_of_pod(tree_);
     out.memory_mb = std::max<std::int64_t>(0, group.per_task.memory_mb);
     // What its job has not been granted yet its containers do not get either.
-    const bool granted = size == PodSize{group.per_task.cores, std::max<std::int64_t>(0, group.per_task.memory_mb)};
+    const bool granted = size == size_of(group.per_task);
     for (const SandboxContainer& one : containers_of_pod(tree_)) {
       const auto made = std::ranges::find(group.sandbox.containers, one.name, &SandboxContainer::name);
       if (made != group.sandbox.containers.end() && granted)

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/server/authenticate.h"
+#include "frontends/kube/server/cluster_jobs.h"
 #include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/discovery.h"
 #include "frontends/kube/server/kinds.h"
@@ -59,7 +60,7 @@ struct KubeServer::Inner {
     if (!request->kind->namespaced && !target->ns.empty())
       return answer_status(*visit, Status::no_such_path());
     request->api_version = request->kind->api_version();
-    auto accepted = accepted_by(visit->request(), !request->kind->custom);
+    auto accepted = accepted_by(visit->request(), !request->kind->custom && !is_cluster_jobs(*request->kind));
     if (!accepted.ok())
       return answer_status(*visit, accepted.error());
     request->accepted = *accepted;
@@ -93,6 +94,8 @@ struct KubeServer::Inner {
   void dispatch(const Asked& request) {
     const std::string& verb = request->target.verb;
     const std::string& sub = request->target.subresource;
+    if (is_cluster_jobs(*request->kind))
+      return answer_cluster_jobs(request);
     if (verb == "create" && is_review(*request->kind))
       return create_review(request, *roles, powers.tokens);
     if (verb == "create" && request->kind->type == "serviceaccounts" && sub == "token")
@@ -193,6 +196,7 @@ KubeServer::KubeServer(KubePowers powers, std::string cluster_name) : inner_(std
   inner_->cluster_name = std::move(cluster_name);
   for (Kind& kind : built_in_kinds()) inner_->kinds.put(std::move(kind));
   inner_->service_table = std::make_shared<ServiceTable>(inner_->powers.random_hex(8));
+  inner_->kinds.put(cluster_jobs_kind());
   inner_->custom_kinds = std::make_shared<CustomKinds>(inner_->kinds, inner_->powers.sha256_hex);
 }
 

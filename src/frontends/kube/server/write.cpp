@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "frontends/kube/admission/webhooks.h"
 #include "frontends/kube/controllers/pod_defaults.h"
+#include "frontends/kube/kinds/node_change.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/rules.h"
 #include "frontends/kube/kinds/versions.h"
@@ -29,7 +30,7 @@ namespace {
 constexpr std::size_t kObjectBytesMax = 1'500'000;  // as a server on etcd has it
 constexpr std::size_t kDeletionMost = 4;            // commands that delete one object
 constexpr int kTries = 8;                           // of a change that asks for no version, when another one came first
-constexpr std::string_view kNamespaces = "namespaces", kServices = "services";
+constexpr std::string_view kNamespaces = "namespaces", kServices = "services", kNodes = "nodes";
 constexpr std::string_view kStatus = "status";
 constexpr const char* kLastingNamespaces[] = {"default", "kube-system", "kube-public", "kube-node-lease"};
 
@@ -93,7 +94,7 @@ using Again = std::function<void()>;
 // What the API's rules allow of pods is more than their caller could do with jobs.
 void commit_for(const Request& request, std::vector<CommandBody> bodies, Reading read,
                 std::function<void(Result<Answer>)> then) {
-  if (request.kind->type == kPods)
+  if (request.kind->type == kPods || request.kind->type == kNodes)
     return request.visit->commit_judged(std::move(bodies), std::move(read), std::move(then));
   request.visit->commit(std::move(bodies), std::move(read), std::move(then));
 }
@@ -170,7 +171,13 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
     object.shows = before->shows;
   if (object.body.size() > kObjectBytesMax)
     return answer_status(*request, Status::too_large(kObjectBytesMax));
-  if (before && (stored_alike(object, *before) || only_times_differ(json::value(draft.old), json::value(draft.tree))))
+  // What the record says is not what was stored: it may change where the stored object does not.
+  std::optional<UpdateNode> node_work;
+  if (object.type == kNodes)
+    if (const Node* node = request->visit->read()->tables.node(object.meta.name))
+      node_work = node_change(*node, before ? &draft.old : nullptr, draft.tree, request->user.name);
+  if (before && !node_work &&
+      (stored_alike(object, *before) || only_times_differ(json::value(draft.old), json::value(draft.tree))))
     return answer_shown(*request, *before, 200);
   if (request->dry_run) {
     if (before) {
@@ -207,6 +214,8 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
         };
     }
   }
+  if (node_work)
+    more.emplace_back(std::move(*node_work));
   for (auto* others : {&more, &*counted})
     for (CommandBody& body : *others) bodies.push_back(std::move(body));
   commit_for(*request, std::move(bodies), std::move(read),
