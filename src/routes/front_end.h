@@ -100,6 +100,8 @@ class FrontReader {
   virtual void begin(const Tables& tables) = 0;  // once, before all else
   // before: the tables as they were without this change.
   virtual void change(const Tables& before, const Change& change) = 0;
+  // A node has told what it measured; it stands in `live`.
+  virtual void measured(const Tables& /*tables*/, const LiveUse& /*live*/, const Node& /*node*/) {}
 };
 
 }  // namespace lockstep
