@@ -192,6 +192,7 @@ struct ControllerLoop::Inner {
                                            watch, plan_refusals},
                                 settings.api, std::move(powers));
     api->set_notices([this] { return notices(); });
+    for (const auto& reader : settings.api.readers) reader->meet(api->hands());
     for (const auto& [id, job] : view->tables().jobs) note_presence(*job, false);
     for (const auto& [key, step] : view->tables().steps) note_presence(*step, false);
     return {};
