@@ -254,8 +254,8 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
   for (FrontRoute& route : server.routes()) routes.push_back(std::move(route));
   settings.api.routes = std::make_shared<const Routes>(std::move(routes));
   settings.api.readers = server.readers();
-  settings.api.front_actor = [ca_pem = ca.certificate_pem()] {
-    return std::make_unique<kube::Reconcilers>(kube::all_controllers(ca_pem));
+  settings.api.front_actor = [ca_pem = ca.certificate_pem(), uses = server.uses()] {
+    return std::make_unique<kube::Reconcilers>(kube::all_controllers(ca_pem, uses));
   };
 }
 

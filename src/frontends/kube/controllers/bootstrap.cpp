@@ -78,6 +78,10 @@ std::vector<FirstRole> first_roles() {
                   rule({"discovery.k8s.io"}, {"endpointslices"}, read)},
                  nullptr,
                  "rbac.authorization.k8s.io/aggregate-to-view"});
+  out.push_back({"system:aggregated-metrics-reader",
+                 {rule({"metrics.k8s.io"}, {"pods", "nodes"}, {"get", "list", "watch"})},
+                 nullptr,
+                 "rbac.authorization.k8s.io/aggregate-to-view"});
   out.push_back(
       {"system:aggregate-to-edit",
        {rule({""}, {"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"}, read),

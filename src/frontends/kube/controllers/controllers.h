@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/kube/controllers/pod_use.h"
 #include "frontends/kube/controllers/reconciler.h"
 
 namespace lockstep::kube {
@@ -37,6 +38,9 @@ std::shared_ptr<const Reconciler> cron_job_controller();
 std::shared_ptr<const Reconciler> expiry_controller();
 std::shared_ptr<const Reconciler> taint_eviction_controller();
 
-std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem);
+// uses: what autoscalers go by; empty: nothing is measured.
+std::shared_ptr<const Reconciler> autoscaler_controller(UseSource uses);
+
+std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem, UseSource uses = {});
 
 }  // namespace lockstep::kube

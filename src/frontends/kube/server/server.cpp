@@ -9,12 +9,14 @@
 #include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/discovery.h"
 #include "frontends/kube/server/kinds.h"
+#include "frontends/kube/server/measures.h"
 #include "frontends/kube/server/pod_actions.h"
 #include "frontends/kube/server/pod_files_route.h"
 #include "frontends/kube/server/pod_streams.h"
 #include "frontends/kube/server/read.h"
 #include "frontends/kube/server/reviews.h"
 #include "frontends/kube/server/role_book.h"
+#include "frontends/kube/server/use_board.h"
 #include "frontends/kube/server/write.h"
 
 namespace lockstep::kube {
@@ -36,6 +38,7 @@ struct KubeServer::Inner {
   std::shared_ptr<CustomKinds> custom_kinds;
   std::shared_ptr<PolicyBook> policies = std::make_shared<PolicyBook>();
   std::shared_ptr<StreamRoom> streams = std::make_shared<StreamRoom>();
+  std::shared_ptr<UseBoard> uses = std::make_shared<UseBoard>();
 
   void handle(const std::shared_ptr<FrontVisit>& visit) {
     auto user = authenticate(*visit, *roles, powers.tokens);
@@ -56,7 +59,7 @@ struct KubeServer::Inner {
     if (!request->kind->namespaced && !target->ns.empty())
       return answer_status(*visit, Status::no_such_path());
     request->api_version = request->kind->api_version();
-    auto accepted = accepted_by(visit->request(), !request->kind->custom);
+    auto accepted = accepted_by(visit->request(), request->kind->schema && !request->kind->custom);
     if (!accepted.ok())
       return answer_status(*visit, accepted.error());
     request->accepted = *accepted;
@@ -96,6 +99,8 @@ struct KubeServer::Inner {
       return create_token(request, powers.tokens, powers.random_hex(16));
     if (verb == "create" && request->kind->type == "bindings")
       return bind_pod(request);
+    if (is_measured(*request->kind))
+      return answer_measured(request);
     if (!allowed(*request->kind, sub, verb))
       return answer_status(*request, Status::method_not_allowed(request->resource(), verb));
     const bool named = !request->target.name.empty();
@@ -187,6 +192,7 @@ KubeServer::KubeServer(KubePowers powers, std::string cluster_name) : inner_(std
   inner_->powers = std::move(powers);
   inner_->cluster_name = std::move(cluster_name);
   for (Kind& kind : built_in_kinds()) inner_->kinds.put(std::move(kind));
+  for (Kind& kind : measured_kinds()) inner_->kinds.put(std::move(kind));
   inner_->custom_kinds = std::make_shared<CustomKinds>(inner_->kinds, inner_->powers.sha256_hex);
 }
 
@@ -220,7 +226,12 @@ std::vector<FrontRoute> KubeServer::routes() const {
 }
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
-  return {inner_->history, inner_->roles, inner_->services, inner_->custom_kinds, inner_->streams};
+  return {inner_->history, inner_->roles, inner_->services, inner_->custom_kinds, inner_->streams,
+          inner_->uses};
+}
+
+UseSource KubeServer::uses() const {
+  return [uses = inner_->uses](NodeId node, JobId job) { return uses->of(node, job); };
 }
 
 }  // namespace lockstep::kube

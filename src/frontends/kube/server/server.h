@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "frontends/kube/controllers/pod_use.h"
 #include "frontends/kube/server/account_tokens.h"
 #include "frontends/kube/server/webhook_calls.h"
 #include "routes/front_end.h"
@@ -36,6 +37,7 @@ class KubeServer {
 
   std::vector<FrontRoute> routes() const;  // they keep the server's parts alive
   std::vector<std::shared_ptr<FrontReader>> readers() const;
+  UseSource uses() const;  // keeps what it asks alive
 
  private:
   struct Inner;
