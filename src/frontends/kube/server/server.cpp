@@ -5,11 +5,13 @@
 
 #include "base/text.h"
 #include "frontends/kube/machinery/encodings.h"
+#include "frontends/kube/server/aggregated.h"
 #include "frontends/kube/server/authenticate.h"
 #include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/discovery.h"
 #include "frontends/kube/server/kinds.h"
 #include "frontends/kube/server/measures.h"
+#include "frontends/kube/server/pass_on.h"
 #include "frontends/kube/server/pod_actions.h"
 #include "frontends/kube/server/pod_files_route.h"
 #include "frontends/kube/server/pod_streams.h"
@@ -39,12 +41,15 @@ struct KubeServer::Inner {
   std::shared_ptr<PolicyBook> policies = std::make_shared<PolicyBook>();
   std::shared_ptr<StreamRoom> streams = std::make_shared<StreamRoom>();
   std::shared_ptr<UseBoard> uses = std::make_shared<UseBoard>();
+  std::shared_ptr<AggregatedApis> aggregated;
 
   void handle(const std::shared_ptr<FrontVisit>& visit) {
     auto user = authenticate(*visit, *roles, powers.tokens);
     if (!user.ok())
       return answer_status(*visit, user.error());
     const auto target = target_of(visit->request());
+    if (const AggregatedApi* api = target ? aggregated->find(target->group, target->version) : nullptr)
+      return pass_on_to(*api, visit, *target, *user);
     if (!target || target->resource.empty())
       return answer_path(visit, *user);
     const auto request = std::make_shared<Request>();
@@ -67,17 +72,36 @@ struct KubeServer::Inner {
     dispatch(request);
   }
 
-  Status may(const Request& request) const {
-    const Target& target = request.target;
+  Status may(const Request& request) const { return may_of(request.target, request.user); }
+
+  Status may_of(const Target& target, const KubeUser& user) const {
     const Attempt attempt{target.verb,        target.group, target.version, target.resource,
                           target.subresource, target.ns,    target.name,    ""};
-    if (roles->allows(request.user, attempt))
+    if (roles->allows(user, attempt))
       return [] {
         Status fine;
         fine.code = 200;
         return fine;
       }();
-    return refused(request.user, attempt);
+    return refused(user, attempt);
+  }
+
+  // Who asks is judged here as for our own objects; the other server may judge once more.
+  void pass_on_to(const AggregatedApi& api, const std::shared_ptr<FrontVisit>& visit, const Target& target,
+                  const KubeUser& user) {
+    Attempt attempt;
+    attempt.verb = lower(visit->request().method);
+    attempt.path = visit->request().path;
+    if (target.resource.empty() && !roles->allows(user, attempt))
+      return answer_status(*visit, refused(user, attempt));
+    if (!target.resource.empty())
+      if (const Status no = may_of(target, user); no.code != 200)
+        return answer_status(*visit, no);
+    const auto read = visit->read();
+    auto place = AggregatedApis::place_of(read->tables, api);
+    if (!api.available || !place.ok())
+      return visit->answer({503, "text/plain; charset=utf-8", "service unavailable\n", {}});
+    pass_on(visit, user, std::move(*place), api.anybody, powers.pass_on, streams);
   }
 
   WriteTools tools() const { return {powers.random_hex, services, roles, policies, powers.call, &kinds}; }
@@ -193,6 +217,7 @@ KubeServer::KubeServer(KubePowers powers, std::string cluster_name) : inner_(std
   inner_->cluster_name = std::move(cluster_name);
   for (Kind& kind : built_in_kinds()) inner_->kinds.put(std::move(kind));
   for (Kind& kind : measured_kinds()) inner_->kinds.put(std::move(kind));
+  inner_->aggregated = std::make_shared<AggregatedApis>(inner_->kinds, inner_->powers.pass_on);
   inner_->custom_kinds = std::make_shared<CustomKinds>(inner_->kinds, inner_->powers.sha256_hex);
 }
 
@@ -227,7 +252,7 @@ std::vector<FrontRoute> KubeServer::routes() const {
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
   return {inner_->history, inner_->roles, inner_->services, inner_->custom_kinds, inner_->streams,
-          inner_->uses};
+          inner_->uses, inner_->aggregated};
 }
 
 UseSource KubeServer::uses() const {

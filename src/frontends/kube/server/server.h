@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "frontends/kube/controllers/pod_use.h"
 #include "frontends/kube/server/account_tokens.h"
+#include "frontends/kube/server/pass_on.h"
 #include "frontends/kube/server/webhook_calls.h"
 #include "routes/front_end.h"
 
@@ -28,6 +29,7 @@ struct KubePowers {
   std::string ca_pem;
   TokenPowers tokens;
   CallsOut call;  // for webhooks
+  PassesOn pass_on;  // of aggregated APIs; empty: none is reached
 };
 
 class KubeServer {
