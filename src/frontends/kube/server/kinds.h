@@ -19,6 +19,9 @@ struct CustomParts {
   std::shared_ptr<const CustomDefinition> definition;
   const CustomVersion* version = nullptr;  // of it
   cel::Rules rules;
+  json::value conversion;  // of the definition, where a webhook makes one version of another; else null
+  // Objects may note which version they are in: conversion.h. So their text is no longer what is shown.
+  bool notes_version = false;
   bool has_defaults = false;  // its schema has: objects that were stored before get them when they are read
 };
 

@@ -1,8 +1,11 @@
 // One request of Kubernetes' API on its way through the server.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontends/kube/kinds/scale.h"
@@ -31,6 +34,10 @@ struct Request {
   Accepted accepted;
   std::vector<std::string> warnings;
   bool dry_run = false;
+  // What a webhook made of objects that are stored in another version, by uid and version; and of an object that was
+  // just written, as it was sent.
+  std::map<std::pair<Uid, Seq>, json::object> converted;
+  std::optional<json::object> written;
 
   const HttpRequest& http() const { return visit->request(); }
   Qualified resource() const { return {target.group, target.resource}; }

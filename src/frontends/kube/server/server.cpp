@@ -42,6 +42,7 @@ struct KubeServer::Inner {
   std::shared_ptr<StreamRoom> streams = std::make_shared<StreamRoom>();
   std::shared_ptr<UseBoard> uses = std::make_shared<UseBoard>();
   std::shared_ptr<AggregatedApis> aggregated;
+  std::shared_ptr<WatchBell> bell = std::make_shared<WatchBell>();
 
   void handle(const std::shared_ptr<FrontVisit>& visit) {
     auto user = authenticate(*visit, *roles, powers.tokens);
@@ -104,6 +105,7 @@ struct KubeServer::Inner {
     pass_on(visit, user, std::move(*place), api.anybody, powers.pass_on, streams);
   }
 
+  ReadTools reads() const { return {history, {powers.call, powers.random_hex}, bell}; }
   WriteTools tools() const { return {powers.random_hex, services, roles, policies, powers.call, &kinds}; }
 
   // What is not stored has no verb but "create", and that only where somebody answers it.
@@ -133,11 +135,11 @@ struct KubeServer::Inner {
     if (request->kind->type == "pods" && named && answer_pod(request, sub))
       return;
     if (verb == "get" && named)
-      return get_object(request);
+      return get_object(request, reads());
     if (verb == "list")
-      return list_objects(request, *history);
+      return list_objects(request, reads());
     if (verb == "watch")
-      return watch_objects(request, history);
+      return watch_objects(request, reads());
     if (verb == "create" && !named && (!request->kind->namespaced || !request->target.ns.empty()))
       return create_object(request, tools());
     if (verb == "update" && named)
@@ -252,7 +254,7 @@ std::vector<FrontRoute> KubeServer::routes() const {
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
   return {inner_->history, inner_->roles, inner_->services, inner_->custom_kinds, inner_->streams,
-          inner_->uses, inner_->aggregated};
+          inner_->uses, inner_->aggregated, inner_->bell};
 }
 
 UseSource KubeServer::uses() const {
