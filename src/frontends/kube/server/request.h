@@ -34,15 +34,14 @@ struct Request {
   Accepted accepted;
   std::vector<std::string> warnings;
   bool dry_run = false;
-  // What a webhook made of objects that are stored in another version, by uid and version; and of an object that was
-  // just written, as it was sent.
-  std::map<std::pair<Uid, Seq>, json::object> converted;
-  std::optional<json::object> written;
 
   const HttpRequest& http() const { return visit->request(); }
   Qualified resource() const { return {target.group, target.resource}; }
   ShownAs shown_as() const { return {api_version, kind->kind}; }
   std::string api_version;  // of the version that the path names
+  // What a webhook made of objects that are stored in another version, by uid and version.
+  std::map<std::pair<Uid, Seq>, json::object> converted;
+  std::optional<json::object> written;  // what was just written, as it was sent
 };
 using Asked = std::shared_ptr<Request>;
 
