@@ -47,6 +47,7 @@
 #include "io/sqlite_log.h"
 #include "io/tls_stream.h"
 #include "io/web_caller.h"
+#include "io/web_forward.h"
 
 // Read by jemalloc (docs/decisions/0001-dependencies.md). Two arenas and little kept: 50,000 queued jobs fit in 60 MiB.
 extern "C" const char* malloc_conf;
@@ -244,6 +245,39 @@ std::string address_for_pods(const std::string& listened) {
   return found;
 }
 
+// Servers of aggregated APIs believe what headers say of a user where the certificate of the front proxy is shown: its
+// name is no user's, and stands in kube-system/extension-apiserver-authentication.
+kube::PassesOn passes_on(const ClusterCa& ca, EventLoop& loop) {
+  struct Passed final : kube::PassedOn {
+    explicit Passed(std::shared_ptr<WebForwarding> made) : forwarding(std::move(made)) {}
+    void pause(bool paused) override { forwarding->pause(paused); }
+    std::shared_ptr<WebForwarding> forwarding;
+  };
+  auto made = make_key_and_request(kube::kFrontProxyName);
+  auto signed_ = made.ok() ? ca.sign(made->request_pem, {kube::kFrontProxyName, "front-proxy", {}})
+                           : Result<std::string>(made.error());
+  if (!signed_.ok()) {
+    log_line(LogLevel::kWarning, "lockstepd: aggregated APIs are not reached: " + signed_.error().message);
+    return {};
+  }
+  return [&loop, key = made->key_pem, certificate = *signed_](kube::PassedRequest request, kube::PassedAnswer told) {
+    WebForward ask;
+    ask.address = std::move(request.address);
+    ask.port = request.port;
+    ask.trust = {std::move(request.server_name), std::move(request.ca_pem), request.anybody, certificate, key};
+    ask.method = std::move(request.method);
+    ask.head = std::move(request.head);
+    ask.body = std::move(request.body);
+    ask.patience = request.patience;
+    ask.through = std::move(request.through);
+    return std::make_shared<Passed>(
+        web_forward(loop, std::move(ask),
+                    {.head = [head = std::move(told.head)](ReplyHead got) { head(got.status, std::move(got.headers)); },
+                     .body = std::move(told.body),
+                     .end = std::move(told.end)}));
+  };
+}
+
 // Kubernetes' API, on the same port. port: where the controller listens, known before anybody can ask.
 void mount_kube(ControllerSettings& settings, const DaemonOptions& options, const ClusterCa& ca,
                 std::shared_ptr<const JwtSigner> signer, const std::shared_ptr<std::uint16_t>& port, EventLoop& loop) {
@@ -276,14 +310,16 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
                    then(std::move(answer->body));
                  });
   };
+  powers.pass_on = passes_on(ca, loop);
   const kube::KubeServer server(std::move(powers), options.cluster_name);
   std::vector<FrontRoute> routes = slurm::routes();
   for (FrontRoute& route : server.routes()) routes.push_back(std::move(route));
   settings.api.routes = std::make_shared<const Routes>(std::move(routes));
   settings.api.readers = server.readers();
-  settings.api.front_actor = [ca_pem = ca.certificate_pem(), port, address = address_for_pods(options.address)] {
+  settings.api.front_actor = [ca_pem = ca.certificate_pem(), uses = server.uses(), port,
+                              address = address_for_pods(options.address)] {
     return std::make_unique<kube::Reconcilers>(kube::all_controllers(
-        ca_pem, [port, address] { return address.empty() ? std::string() : format("{}:{}", address, *port); }));
+        ca_pem, uses, [port, address] { return address.empty() ? std::string() : format("{}:{}", address, *port); }));
   };
 }
 

@@ -121,6 +121,8 @@ std::optional<Endpoint> endpoint_of(const Tables& tables, const std::string& ns,
   return out;
 }
 
+}  // namespace
+
 Result<WebhookTarget> target_of_service(const Tables& tables, const json::value& said) {
   const std::string ns = text_in(said, "namespace"), name = text_in(said, "name");
   const std::int64_t port = integer_in(said, "port").value_or(443);
@@ -150,8 +152,6 @@ Result<WebhookTarget> target_of_service(const Tables& tables, const json::value&
   }
   return not_found(format("no service port {} found for service \"{}\"", port, name));
 }
-
-}  // namespace
 
 bool Webhook::fails_closed() const { return text_in(spec, "failurePolicy") != "Ignore"; }
 bool Webhook::asks_again() const { return text_in(spec, "reinvocationPolicy") == "IfNeeded"; }

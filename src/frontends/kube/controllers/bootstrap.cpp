@@ -78,6 +78,10 @@ std::vector<FirstRole> first_roles() {
                   rule({"discovery.k8s.io"}, {"endpointslices"}, read)},
                  nullptr,
                  "rbac.authorization.k8s.io/aggregate-to-view"});
+  out.push_back({"system:aggregated-metrics-reader",
+                 {rule({"metrics.k8s.io"}, {"pods", "nodes"}, {"get", "list", "watch"})},
+                 nullptr,
+                 "rbac.authorization.k8s.io/aggregate-to-view"});
   out.push_back(
       {"system:aggregate-to-edit",
        {rule({""}, {"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"}, read),
@@ -213,6 +217,13 @@ std::vector<FirstObject> first_objects() {
           {"sessionAffinity", "None"},
           {"type", "ClusterIP"}}},
         {"status", {{"loadBalancer", json::object()}}}}},
+      {"roles.rbac.authorization.k8s.io",
+       "kube-system",
+       "extension-apiserver-authentication-reader",
+       {{"rules", json::array{json::object{{"apiGroups", json::array{""}},
+                                           {"resources", json::array{"configmaps"}},
+                                           {"resourceNames", json::array{"extension-apiserver-authentication"}},
+                                           {"verbs", json::array{"get", "list", "watch"}}}}}}},
       {"servicecidrs.networking.k8s.io", "", "kubernetes", {{"spec", {{"cidrs", json::array{"10.96.0.0/16"}}}}}},
       {"priorityclasses.scheduling.k8s.io",
        "",

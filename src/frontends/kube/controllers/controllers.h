@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/kube/controllers/pod_use.h"
 #include "frontends/kube/controllers/reconciler.h"
 
 namespace lockstep::kube {
@@ -42,7 +43,11 @@ std::shared_ptr<const Reconciler> cron_job_controller();
 std::shared_ptr<const Reconciler> expiry_controller();
 std::shared_ptr<const Reconciler> taint_eviction_controller();
 
-std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem,
+// uses: what autoscalers go by; empty: nothing is measured.
+std::shared_ptr<const Reconciler> autoscaler_controller(UseSource uses);
+
+// api_address: "10.0.0.1:6820", at which pods reach the API; empty: not known.
+std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem, UseSource uses = {},
                                                                std::function<std::string()> api_address = {});
 
 }  // namespace lockstep::kube

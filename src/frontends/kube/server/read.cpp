@@ -1,6 +1,7 @@
 #include "frontends/kube/server/read.h"
 
 #include <boost/json/serialize.hpp>
+#include <span>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/protobuf.h"
@@ -160,14 +161,19 @@ class ListPages {
 
 }  // namespace
 
-void get_object(const Asked& request) {
+void get_object(const Asked& request, const ReadTools& tools) {
   const auto object = find_object(*request);
   if (!object)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
-  answer_shown(*request, *object);
+  convert_for(request, tools.conversion, {object}, [request, object](const std::optional<Status>& failed) {
+    if (failed)
+      return answer_status(*request, *failed);
+    answer_shown(*request, *object);
+  });
 }
 
-void list_objects(const Asked& request, const ObjectHistory& history) {
+void list_objects(const Asked& request, const ReadTools& tools) {
+  const ObjectHistory& history = *tools.history;
   const auto selection = selection_of(*request);
   if (!selection.ok())
     return answer_status(*request, selection.error());
@@ -203,20 +209,33 @@ void list_objects(const Asked& request, const ObjectHistory& history) {
     return answer_expired(*request, *from);
   if (!page)
     return answer_status(*request, too_old(at));
-  pages->begin(std::move(*page));
-  const std::string_view type = request->accepted.protobuf ? kProtobufType : kJsonType;
-  PageReply reply{200, std::string(type), "", [pages](std::string& out) { return pages->write(out); }};
-  request->visit->write(std::move(reply));
+  const auto objects = page->objects;
+  convert_for(request, tools.conversion, objects,
+              [request, pages, page = std::move(*page)](const std::optional<Status>& failed) mutable {
+                if (failed)
+                  return answer_status(*request, *failed);
+                pages->begin(std::move(page));
+                const std::string_view type = request->accepted.protobuf ? kProtobufType : kJsonType;
+                PageReply reply{200, std::string(type), "", [pages](std::string& out) { return pages->write(out); }};
+                request->visit->write(std::move(reply));
+              });
 }
 
 // --- watches ---
 
 namespace {
 
-class Watch {
+class Watch : public std::enable_shared_from_this<Watch> {
  public:
-  Watch(Asked request, Selection selection, std::shared_ptr<const ObjectHistory> history, Seq at)
-      : request_(std::move(request)), selection_(std::move(selection)), history_(std::move(history)), at_(at) {}
+  Watch(Asked request, Selection selection, const ReadTools& tools, Seq at)
+      : request_(std::move(request)),
+        selection_(std::move(selection)),
+        history_(tools.history),
+        conversion_(tools.conversion),
+        at_(at) {}
+
+  // Called when a webhook has answered.
+  std::shared_ptr<std::function<void()>> wake = std::make_shared<std::function<void()>>();
 
   // What is there is told first; with `end` a bookmark says that this was all.
   void tell_first(std::vector<Ref<Object>> objects, bool end) {
@@ -226,9 +245,15 @@ class Watch {
 
   Pulled pull(std::string& out) {
     const std::size_t begin = out.size();
+    if (failed_) {
+      other_event(out, "ERROR", failed_->body());
+      return Pulled::kEnd;
+    }
     while (told_ < first_.size()) {
       if (out.size() - begin > kEventBytes)
         return Pulled::kMore;
+      if (awaits({first_.begin() + static_cast<std::ptrdiff_t>(told_), first_.end()}))
+        return Pulled::kNothing;
       event(out, "ADDED", *first_[told_]);
       first_[told_++] = nullptr;
     }
@@ -243,6 +268,8 @@ class Watch {
     for (std::size_t i = since->from; i < since->entries->size(); ++i) {
       if (out.size() - begin > kEventBytes)
         return Pulled::kMore;
+      if (awaits_entries(*since->entries, i))
+        return Pulled::kNothing;
       tell(out, (*since->entries)[i]);
       at_ = (*since->entries)[i].seq;
     }
@@ -257,6 +284,40 @@ class Watch {
   }
 
  private:
+  // Whether a webhook is asked for the first of these, or some of those behind it: they are told when it has answered.
+  bool awaits(std::span<const Ref<Object>> objects) {
+    if (!is_converted_by_webhook(*request_->kind) || !is_to_be_converted(*request_, *objects.front()))
+      return false;
+    if (std::exchange(asks_, true))
+      return true;
+    std::vector<Ref<Object>> some(objects.begin(),
+                                  objects.begin() + static_cast<std::ptrdiff_t>(std::min(objects.size(), kItemsOfPiece)));
+    convert_for(request_, conversion_, std::move(some),
+                [self = shared_from_this()](const std::optional<Status>& failed) {
+                  self->asks_ = false;
+                  self->failed_ = failed;
+                  if (*self->wake)
+                    (*self->wake)();
+                });
+    return asks_;  // it may have answered at once
+  }
+
+  template <class Entries>
+  bool awaits_entries(const Entries& entries, std::size_t from) {
+    if (!is_converted_by_webhook(*request_->kind))
+      return false;
+    std::vector<Ref<Object>> objects;
+    for (std::size_t i = from; i < entries.size() && objects.size() < kItemsOfPiece; ++i) {
+      if (keeps(entries[i].after))
+        objects.push_back(entries[i].after);
+      else if (keeps(entries[i].before))
+        objects.push_back(entries[i].before);
+      else if (i == from)
+        return false;  // nothing is told of the next one
+    }
+    return !objects.empty() && awaits(objects);
+  }
+
   bool wants_bookmarks() const { return query_flag(request_->http(), "allowWatchBookmarks"); }
 
   bool keeps(const Ref<Object>& object) const {
@@ -282,6 +343,11 @@ class Watch {
   }
 
   void event(std::string& out, std::string_view type, const Object& object, Seq seq = 0) {
+    write_event(out, type, object, seq);
+    request_->converted.erase({object.meta.uid, object.meta.seq});
+  }
+
+  void write_event(std::string& out, std::string_view type, const Object& object, Seq seq) {
     if (request_->accepted.protobuf) {
       std::string body;
       append_shown(body, *request_, object, seq);
@@ -311,6 +377,9 @@ class Watch {
   Asked request_;
   Selection selection_;
   std::shared_ptr<const ObjectHistory> history_;
+  ConversionTools conversion_;
+  bool asks_ = false;  // a webhook, which has not answered
+  std::optional<Status> failed_;
   Seq at_;
   std::vector<Ref<Object>> first_;
   std::size_t told_ = 0;
@@ -320,7 +389,8 @@ class Watch {
 
 }  // namespace
 
-void watch_objects(const Asked& request, std::shared_ptr<const ObjectHistory> history) {
+void watch_objects(const Asked& request, const ReadTools& tools) {
+  const auto& history = tools.history;
   auto selection = selection_of(*request);
   if (!selection.ok())
     return answer_status(*request, selection.error());
@@ -341,7 +411,7 @@ void watch_objects(const Asked& request, std::shared_ptr<const ObjectHistory> hi
                           "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
                           "sendInitialEvents"}}));
   const auto watch =
-      std::make_shared<Watch>(request, *selection, history, from_the_start || *asked == 0 ? now : *asked);
+      std::make_shared<Watch>(request, *selection, tools, from_the_start || *asked == 0 ? now : *asked);
   if (!from_the_start && *asked > 0 && !history->since(request->kind->type, *asked))
     return answer_status(*request, too_old(*asked));
   if (from_the_start) {
@@ -357,8 +427,10 @@ void watch_objects(const Asked& request, std::shared_ptr<const ObjectHistory> hi
   HttpResponse head{200, std::string(kJsonType), "", {{"Cache-Control", "no-cache, private"}}};
   if (request->accepted.protobuf)
     head.content_type = format("{};stream=watch", kProtobufType);
-  request->visit->stream(
-      std::move(head), [watch](std::string& out) { return watch->pull(out); }, longest);
+  const Pull pull = [watch](std::string& out) { return watch->pull(out); };
+  if (is_converted_by_webhook(*request->kind))
+    return tools.bell->follow(request->visit, std::move(head), pull, longest, watch->wake);
+  request->visit->stream(std::move(head), pull, longest);
 }
 
 }  // namespace lockstep::kube

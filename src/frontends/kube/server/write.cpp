@@ -16,6 +16,7 @@
 #include "frontends/kube/machinery/merge_patch.h"
 #include "frontends/kube/machinery/strategic_patch.h"
 #include "frontends/kube/server/body.h"
+#include "frontends/kube/server/conversion.h"
 #include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/escalation.h"
 #include "frontends/kube/server/pods.h"
@@ -87,6 +88,7 @@ struct Draft {
   Ref<Object> before;   // null: it is new
   json::object old;     // its tree
   std::string refusal;  // of a pod: why what it asks of its job was refused a moment ago
+  std::optional<json::object> stored = {};  // the tree in the version that is stored, where a webhook made that
 };
 
 using Again = std::function<void()>;
@@ -146,6 +148,21 @@ bool stored_alike(const Object& a, const Object& b) {
 
 // A job that runs otherwise than one task on one node, or whose node is away, stays as large as it is.
 bool asks_in_vain(const Error& why) { return why.code == Errc::kUnsupported || why.code == Errc::kUnavailable; }
+ConversionTools conversion_of(const WriteTools& tools) { return {tools.call, tools.random_hex}; }
+
+// Whether the object can be shown in the request's version. Else a webhook is asked first, and `again` called then.
+bool in_its_version(const Asked& request, const WriteTools& tools, const Ref<Object>& object,
+                    std::function<void()> again) {
+  if (!object || !is_to_be_converted(*request, *object))
+    return true;
+  convert_for(request, conversion_of(tools), {object},
+              [request, again = std::move(again)](const std::optional<Status>& failed) {
+                if (failed)
+                  return answer_status(*request, *failed);
+                again();
+              });
+  return false;
+}
 
 // Commits and answers. again: another try after a conflict that is not the client's; empty: there is none.
 void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Reading read, Again again) {
@@ -163,7 +180,22 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
   auto counted = count_in_quotas(*request, draft.tree, draft.before ? &draft.old : nullptr);
   if (!counted.ok())
     return answer_status(*request, counted.error());
-  json::object stored = draft.tree;
+  if (is_converted_by_webhook(*request->kind)) {
+    const std::string& storage = request->kind->custom->definition->storage().name;
+    if (!draft.stored && storage != request->kind->version)
+      return convert_to_stored(
+          request, conversion_of(tools), draft.tree,
+          [request, tools, draft, read = std::move(read), again = std::move(again)](Answered<json::object> made) mutable {
+            if (!made.ok())
+              return answer_status(*request, made.error());
+            draft.stored = std::move(*made);
+            put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
+          });
+    request->written = draft.tree;
+  }
+  json::object stored = draft.stored ? *draft.stored : draft.tree;
+  if (request->kind->custom && request->kind->custom->notes_version)
+    stored[kVersionNote] = request->kind->custom->definition->storage().name;
   to_stored(request->kind->type, request->api_version, stored);
   Object object = object_of(request->kind->type, std::move(stored));
   const Ref<Object> before = draft.before;
@@ -529,6 +561,8 @@ void try_update(const Asked& request, const WriteTools& tools, json::object tree
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!in_its_version(request, tools, before, [=] { try_update(request, tools, tree, tries); }))
+    return;
   auto draft = draft_of_update(*request, before, is_scale(*request) ? scaled(*request, *before, tree) : tree,
                                request->http().body);
   if (!draft.ok())
@@ -596,6 +630,8 @@ void try_apply(const Asked& request, const WriteTools& tools, int tries) {
   const Ref<Object> before = find_object(*request);
   if (!before && !request->target.subresource.empty())
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!in_its_version(request, tools, before, [=] { try_apply(request, tools, tries); }))
+    return;
   const FieldSet ignored = ignored_by(*request);
   const json::value live = before ? json::value(shown_tree(*request, *before)) : json::value();
   auto applied = apply_configuration(live, json::value(*config), *request->kind->schema, manager_of(*request, ignored),
@@ -626,6 +662,8 @@ void try_patch(const Asked& request, const WriteTools& tools, int tries) {
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!in_its_version(request, tools, before, [=] { try_patch(request, tools, tries); }))
+    return;
   json::object old = shown_tree(*request, *before);
   if (is_scale(*request))
     old = scale_of(old, scale_paths(*request));
@@ -756,6 +794,8 @@ void try_delete(const Asked& request, const WriteTools& tools, const Deletion& h
   const Ref<Object> object = find_object(*request);
   if (!object)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!in_its_version(request, tools, object, [=] { try_delete(request, tools, how, tries); }))
+    return;
   if (!how.uid.empty() && how.uid != uid_text(object->meta.uid))
     return answer_status(*request,
                          Status::conflict(request->resource(), request->target.name,
@@ -780,6 +820,8 @@ void delete_admitted(const Asked& request, const WriteTools& tools, const Deleti
                      int tries) {
   if (request->dry_run)
     return answer_shown(*request, *object, 200);
+  if (is_converted_by_webhook(*request->kind))
+    request->written = shown_tree(*request, *object);
   auto bodies = commands_of(request->visit->read()->tables, *object, how);
   if (bodies.empty())
     return answer_deleted(*request, *object);
@@ -840,7 +882,13 @@ void delete_objects(const Asked& request, const WriteTools& tools, const ObjectH
   auto page = history.page(read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX,
                            [&](const Object& object) { return selection->keeps(object); }, false);
   const auto objects = std::make_shared<std::vector<Ref<Object>>>(std::move(page->objects));
-  ask_deletion(request, tools, objects, 0, [request, how = *how, objects] { delete_rest(request, how, objects, 0); });
+  convert_for(request, conversion_of(tools), *objects,
+              [request, tools, how = *how, objects](const std::optional<Status>& failed) {
+                if (failed)
+                  return answer_status(*request, *failed);
+                ask_deletion(request, tools, objects, 0,
+                             [request, how, objects] { delete_rest(request, how, objects, 0); });
+              });
 }
 
 }  // namespace lockstep::kube
