@@ -122,6 +122,8 @@ class SimApi::Visit final : public FrontVisit {
   }
   void commit_as(const Caller& caller, std::vector<CommandBody> bodies, Reading read,
                  std::function<void(Result<Answer>)> then) {
+    if (bodies.empty())
+      return then(invalid("nothing is to be changed"));
     Command command{caller, std::move(bodies.front()), {}, std::move(read), {}};
     command.also.assign(std::make_move_iterator(bodies.begin() + 1), std::make_move_iterator(bodies.end()));
     // The core's answer comes back over the I/O thread's queue, behind what it has published before.

@@ -15,7 +15,7 @@ namespace json = boost::json;
 using kube::part;
 using kube::text_in;
 
-constexpr int kGone = 410;
+constexpr int kGone = 410, kMissing = 404;
 
 }  // namespace
 
@@ -79,13 +79,15 @@ void Informer::list() {
   api_.call(std::move(one), {[this, floor = floor_](int status, const std::string& body) {
     if (status == 200)
       return listed(body, floor);
-    if (status != 0 && status != kGone && status != 404)  // 404: the definition of its kind is not there
+    absent_ = status == kMissing;
+    if (status != 0 && status != kGone && status != kMissing)
       world_.verdict.fail(format("a list of {} was answered with {}: {}", watched_.type, status, body));
     again(true);
   }});
 }
 
 void Informer::listed(const std::string& body, Seq floor) {
+  absent_ = false;
   const json::object shown = json::parse(body).as_object();
   const json::value& metadata = part(shown, "metadata");
   const Seq at = version_told(shown);
@@ -139,7 +141,8 @@ void Informer::watch() {
   call_ = api_.call(std::move(one), {[this, round](int status, const std::string& body) {
                                        if (round != round_ || status == 200)
                                          return;
-                                       if (status != 0 && status != kGone && status != 404)
+                                       absent_ = status == kMissing;
+                                       if (status != 0 && status != kGone && status != kMissing)
                                          world_.verdict.fail(format("a watch of {} was answered with {}: {}",
                                                                     watched_.type, status, body));
                                        again(status != 0 || first_);
@@ -246,6 +249,8 @@ void Informer::bookmark(Seq at, bool end_of_first) {
 }
 
 std::string Informer::behind() const {
+  if (absent_)
+    return {};
   if (const Ledger::Entry* next = next_entry(); next || first_)
     return format("a watch of {} at {} was never told of {}", watched_.type, at_,
                   next ? format("{} in version {}", next->object().meta.name, next->seq) : "the end of its list");

@@ -52,7 +52,8 @@ class Informer {
   std::map<ObjectKey, Seq> copy_;
   Seq at_ = 0;       // it knows everything up to here
   Seq floor_ = 0;    // what anybody had been told when its list began
-  bool first_ = false;  // the events are of a list that is being streamed
+  bool absent_ = false;  // its kind has no definition
+  bool first_ = false;   // the events are of a list that is being streamed
   std::string next_;    // where the list goes on
   SimApi::CallId call_ = 0;
   std::uint64_t events_ = 0, round_ = 0;

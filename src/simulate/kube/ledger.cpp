@@ -80,6 +80,12 @@ Seq Ledger::version_at(const ObjectKey& key, Seq at) const {
   return out;
 }
 
+bool Ledger::went_since(const ObjectKey& key, Seq after) const {
+  return std::ranges::any_of(of(std::get<0>(key)), [&](const Entry& entry) {
+    return entry.seq > after && !entry.after && key_of_object(*entry.before) == key;
+  });
+}
+
 const Ledger::Entry* Ledger::entry_at(const std::string& type, Seq seq) const {
   const auto& entries = of(type);
   const auto at = std::ranges::lower_bound(entries, seq, {}, &Entry::seq);

@@ -290,8 +290,21 @@ void KubeUsers::plain() {
       if (const Ref<Object> held = some(kind.type); held && kube::is_deleting(*held))
         let_go(held);
       else
-        send(kind, {"GET", path(kind, ns, name)});
+        look(kind, ns, name);
   }
+}
+
+// Nobody is shown an object as it was before what somebody had been told when he asked.
+void KubeUsers::look(const Kind& kind, const std::string& ns, const std::string& name) {
+  const Seq floor = ledger_.told();
+  send(kind, {"GET", path(kind, ns, name)}, [this, &kind, ns, name, floor](int status, const Tree& told) {
+    const ObjectKey key{kind.type, ns, name};
+    const Seq then = ledger_.version_at(key, floor);
+    if (status == 200 && version_told(told) < then)
+      world_.verdict.fail(format("{} is shown in version {}, and version {} had been told of", name, version_told(told), then));
+    if (status == 404 && then != 0 && !ledger_.went_since(key, floor) && ledger_.tables().objects.contains({kNamespace.type, "", ns}))
+      world_.verdict.fail(format("{} is not found, and version {} had been told of", name, then));
+  });
 }
 
 void KubeUsers::workload() {

@@ -45,6 +45,7 @@ class KubeUsers {
   void plain();       // config maps and custom objects
   void workload();
   void pod();
+  void look(const Kind& kind, const std::string& ns, const std::string& name);
   void count();       // read, add one, write back
   void whole_namespace();
   void node();
