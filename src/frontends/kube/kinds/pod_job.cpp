@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_containers.h"
 #include "frontends/kube/kinds/pod_fields.h"
@@ -170,7 +171,7 @@ Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   out.account = site.account;
   out.qos = site.qos;
   out.nice = site.nice;
-  out.requeue = false;  // a pod runs once: whoever made it makes another
+  out.requeue = mutant(Mutant::kPodOnTwoNodes);  // a pod runs once: whoever made it makes another
   out.requeue_set = true;
   out.kill_wait = seconds(std::clamp<std::int64_t>(integer_in(spec, "terminationGracePeriodSeconds").value_or(30), 0,
                                                    std::int64_t{365} * 86'400));
