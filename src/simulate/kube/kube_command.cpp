@@ -50,14 +50,23 @@ struct Run {
   SeedRange range;
   std::uint64_t commands = 150;
   std::string mutant;
+  std::uint64_t part = 1, parts = 1;  // of all mutants, every `parts`-th
 };
 
 Result<Run> read_options(std::span<char*> words, SeedRange otherwise) {
-  const Options options = TRY(Options::parse(words, {"--seeds", "--commands", "--mutant"}, {}));
+  const Options options = TRY(Options::parse(words, {"--seeds", "--commands", "--mutant", "--part"}, {}));
   Run run;
   run.range = TRY(options.seeds_or("--seeds", otherwise));
   run.commands = TRY(options.count_or("--commands", run.commands));
   run.mutant = options.text_or("--mutant", "");
+  const std::string part = options.text_or("--part", "1/1");
+  const std::size_t slash = part.find('/');
+  const auto number = parse_uint(std::string_view(part).substr(0, slash));
+  const auto parts = slash == part.npos ? std::nullopt : parse_uint(std::string_view(part).substr(slash + 1));
+  if (!number || !parts || *number < 1 || *number > *parts)
+    return invalid(format("--part takes K/N with K from 1 to N, not {}", part), "--part");
+  run.part = *number;
+  run.parts = *parts;
   return run;
 }
 
@@ -97,9 +106,10 @@ int run_hunt(std::span<char*> words) {
   if (!run->mutant.empty() && !choose(run->mutant))
     return 2;
   int caught = 0, missed = 0;
+  std::uint64_t number = 0;
   std::printf("%-20s %6s  %s\n", "mutant", "seed", "what the checkers said");
   for (const Named& named : kMutants) {
-    if (!run->mutant.empty() && run->mutant != named.name)
+    if (number++ % run->parts != run->part - 1 || (!run->mutant.empty() && run->mutant != named.name))
       continue;
     planted = named.mutant;
     const auto words_of = [&](std::uint64_t seed) {
@@ -128,8 +138,8 @@ const SimCommand kKubeCommand{"kube",
 
 const SimCommand kKubeHuntCommand{
     "kube-hunt",
-    "lockstep-sim kube-hunt --seeds A-B [--commands N] [--mutant NAME]\n"
-    "    for every planted bug of it: a seed that catches it; the one that did before is tried first\n",
+    "lockstep-sim kube-hunt --seeds A-B [--commands N] [--mutant NAME] [--part K/N]\n"
+    "    for every planted bug of it, or every N-th: a seed that catches it; the one that did before is tried first\n",
     run_hunt};
 
 }  // namespace lockstep::sim
