@@ -122,7 +122,13 @@ void KubeUsers::let_go(const Ref<Object>& object) {
   if (!kind || !kube::has_finalizer(*object, kHold))
     return;
   checker_.may_let_go(object->meta.uid);
-  patch(*kind, object->meta.ns, object->meta.name, {{"metadata", {{"finalizers", nullptr}, {"uid", kube::uid_text(object->meta.uid)}}}});
+  json::array others;
+  for (const std::string& one : object->meta.extra->finalizers)
+    if (one != kHold)
+      others.push_back(json::string(one));
+  patch(*kind, object->meta.ns, object->meta.name,
+        {{"metadata",
+          {{"finalizers", std::move(others)}, {"resourceVersion", format("{}", object->meta.seq)}}}});
 }
 
 void KubeUsers::command(CommandBody body) { world_.controller.call({root(), std::move(body)}, nullptr); }
@@ -351,7 +357,7 @@ void KubeUsers::pod() {
     const Tree eviction{{"apiVersion", "policy/v1"}, {"kind", "Eviction"}, {"metadata", {{"name", its}, {"namespace", ns}}}};
     return send(kPod, {"POST", path(kPod, ns, its, "eviction"), {}, json::serialize(eviction)});
   }
-  if (dice < 8)  // it leaves its set, or comes back
+  if (dice < 8 && (its[0] == 'r' || its[0] == 'd' || its[0] == 'p'))  // it leaves its set, or comes to another one
     return patch(kPod, ns, its,
                  {{"metadata", {{"labels", {{"app", dice_.chance(0.5) ? json::value("elsewhere")
                                                                       : json::value(format("rep{}", dice_.below(2)))}}}}}});
