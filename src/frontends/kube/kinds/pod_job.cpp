@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_containers.h"
 #include "frontends/kube/kinds/pod_fields.h"
@@ -230,7 +231,7 @@ Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   out.precedence = static_cast<std::int32_t>(
       std::clamp<std::int64_t>(integer_in(spec, "priority").value_or(0), INT32_MIN, INT32_MAX));
   out.waits_its_turn = text_in(spec, "preemptionPolicy") == "Never";
-  out.requeue = false;  // a pod runs once: whoever made it makes another
+  out.requeue = mutant(Mutant::kPodOnTwoNodes);  // a pod runs once: whoever made it makes another
   out.requeue_set = true;
   out.kill_wait = seconds(std::clamp<std::int64_t>(integer_in(spec, "terminationGracePeriodSeconds").value_or(30), 0,
                                                    std::int64_t{365} * 86'400));

@@ -3,6 +3,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/controllers/new_object.h"
 #include "frontends/kube/controllers/pod_work.h"
@@ -105,7 +106,8 @@ Answered<std::optional<CommandBody>> take_from(const Object& budget, const json:
   if (!disrupted.is_object())
     disrupted.emplace_object();
   disrupted.get_object()[name] = now;
-  return std::optional<CommandBody>(PutObject{with_body(budget, body), budget.meta.seq});
+  const Seq read = mutant(Mutant::kEvictedOverBudget) ? 0 : budget.meta.seq;
+  return std::optional<CommandBody>(PutObject{with_body(budget, body), read});
 }
 
 void try_evict(const Asked& request, std::optional<std::int64_t> grace, const std::string& uid, int tries) {

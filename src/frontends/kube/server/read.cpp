@@ -3,6 +3,7 @@
 #include <boost/json/serialize.hpp>
 #include <span>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/machinery/protobuf.h"
 #include "frontends/kube/server/selection.h"
@@ -181,7 +182,7 @@ void list_objects(const Asked& request, const ReadTools& tools) {
   const auto asked = version_asked(*request);
   if (!asked.ok())
     return answer_status(*request, asked.error());
-  Seq at = read->tables.seq;
+  Seq at = read->tables.seq - mutant(Mutant::kListOlderThanTold);
   if (*asked > at)
     return answer_status(*request, too_new(*asked, at));
   const std::string match = query_of(request->http(), "resourceVersionMatch");
@@ -195,7 +196,7 @@ void list_objects(const Asked& request, const ReadTools& tools) {
       return answer_status(*request, bad_continue());
     if (from->at > 0 && now_s - from->since_s > kPageLife.us / 1'000'000)
       return answer_expired(*request, *from);
-    if (from->at > 0)
+    if (from->at > 0 && !mutant(Mutant::kPageOfNow))
       at = from->at;
   }
   std::size_t most = parse_uint(query_of(request->http(), "limit")).value_or(0);
@@ -265,7 +266,8 @@ class Watch : public std::enable_shared_from_this<Watch> {
       other_event(out, "ERROR", too_old(at_).body());
       return Pulled::kEnd;
     }
-    for (std::size_t i = since->from; i < since->entries->size(); ++i) {
+    const bool leave_out = mutant(Mutant::kWatchEventLost) && since->entries->size() - since->from > 1;
+    for (std::size_t i = since->from + leave_out; i < since->entries->size(); ++i) {
       if (out.size() - begin > kEventBytes)
         return Pulled::kMore;
       if (awaits_entries(*since->entries, i))
@@ -273,7 +275,10 @@ class Watch : public std::enable_shared_from_this<Watch> {
       tell(out, (*since->entries)[i]);
       at_ = (*since->entries)[i].seq;
     }
-    at_ = std::max(at_, read->tables.seq);
+    if (!mutant(Mutant::kWatchEventTwice) || out.size() == begin)
+      at_ = std::max(at_, read->tables.seq);
+    else
+      --at_;
     if (out.size() > begin)
       quiet_since_ = read->now;
     else if (wants_bookmarks() && read->now - quiet_since_ > kBookmarkEvery) {
@@ -329,7 +334,7 @@ class Watch : public std::enable_shared_from_this<Watch> {
     const bool was = keeps(entry.before), is = keeps(entry.after);
     if (is)
       event(out, was ? "MODIFIED" : "ADDED", *entry.after);
-    else if (was)
+    else if (was && !(entry.after && mutant(Mutant::kWatchFarewellLost)))
       event(out, "DELETED", *entry.before, entry.seq);
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/admission/webhooks.h"
 #include "frontends/kube/controllers/pod_defaults.h"
@@ -232,7 +233,7 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
         put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
       };
   } else {
-    bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
+    bodies.emplace_back(PutObject{object, before && !mutant(Mutant::kUpdateLost) ? before->meta.seq : 0});
   }
   if (object.type == kPods && before) {
     // What there is no room for is asked for again by the pods' controller.
@@ -744,6 +745,15 @@ std::vector<CommandBody> commands_of(const Tables& tables, const Object& object,
     Object told = object_of(object.type, std::move(tree));
     marked.body = told.body;
     out.emplace_back(PutObject{std::move(marked), object.meta.seq});
+    out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, 0, how.dependents});
+    return out;
+  }
+  if (mutant(Mutant::kFinalizerIgnored) && how.grace_seconds == 0 && object.meta.extra) {
+    Object bare = object;
+    MetaExtra extra = *object.meta.extra;
+    extra.finalizers.clear();
+    bare.meta.extra = std::make_shared<const MetaExtra>(std::move(extra));
+    out.emplace_back(PutObject{std::move(bare), object.meta.seq});
     out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, 0, how.dependents});
     return out;
   }
