@@ -34,7 +34,7 @@ bool flag_or(const json::value& value, std::string_view key, bool otherwise) {
 }  // namespace
 
 ServiceFact fact_of_service(const Object& service) {
-  const json::value body = json::parse(service.body);
+  const json::value body = json::parse(service.body.get());
   const json::value& spec = part(body, "spec");
   ServiceFact out;
   out.space = service.meta.ns;
@@ -77,7 +77,7 @@ std::optional<ServiceEnds> ends_of_slice(const Object& slice) {
         service = &value;
   if (!service || service->empty())
     return std::nullopt;
-  const json::value body = json::parse(slice.body);
+  const json::value body = json::parse(slice.body.get());
   if (text_in(body, "addressType") != "IPv4")
     return std::nullopt;
   ServiceEnds out;
