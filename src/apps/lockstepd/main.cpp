@@ -413,14 +413,16 @@ Result<void> run(const DaemonOptions& options) {
   const auto controller = TRY(std::move(opened_controller));
 
   HttpLimits limits;
-  limits.proves_itself = [signer](const HttpRequest& head) {
+  limits.proven_user = [signer](const HttpRequest& head) {
     constexpr std::string_view kBearer = "Bearer ";
     const auto shown = head.headers.find("authorization");
-    return shown != head.headers.end() && shown->second.starts_with(kBearer) &&
-           signer->verify(std::string_view(shown->second).substr(kBearer.size())).has_value();
+    const auto claims = shown != head.headers.end() && shown->second.starts_with(kBearer)
+                            ? signer->verify(std::string_view(shown->second).substr(kBearer.size()))
+                            : std::nullopt;
+    return claims ? kube::subject_of(*claims) : std::string();
   };
-  limits.body_bound = [routes = settings.api.routes, proves = limits.proves_itself](const HttpRequest& head) {
-    return routes->body_bound(head, head.peer.how == Peer::How::kNobody && proves(head));
+  limits.body_bound = [routes = settings.api.routes, proven = limits.proven_user](const HttpRequest& head) {
+    return routes->body_bound(head, head.peer.how == Peer::How::kNobody && !proven(head).empty());
   };
   auto server = make_http_server(
       *loop, [&](std::shared_ptr<HttpExchange> exchange) { controller->handle(std::move(exchange)); }, limits);

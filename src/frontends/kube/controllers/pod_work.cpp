@@ -106,7 +106,7 @@ bool others_use(const Tables& tables, const json::object& pod, const std::string
 Result<std::string> path_to_be(const Tables& tables, const json::object& pod, const Object& claim,
                                const json::object& tree) {
   const auto storage = find(tables, kStorageClasses, "", storage_class_of(tree));
-  const json::value rules = storage ? json::parse(storage->body) : json::value();
+  const json::value rules = storage ? json::parse(storage->body.get()) : json::value();
   if (text_in(rules, "provisioner") != kLocalProvisioner || is_deleting(claim) ||
       text_in(part(tree, "spec"), "volumeMode") == "Block" || others_use(tables, pod, claim.meta.name, true))
     return Error{Errc::kUnavailable, "pod has unbound immediate PersistentVolumeClaims", {}};
