@@ -25,6 +25,7 @@
 #include "controller/server.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/reconcilers.h"
+#include "frontends/kube/server/account_tokens.h"
 #include "frontends/kube/server/server.h"
 #include "frontends/kube/server/service_addresses.h"
 #include "frontends/slurm/server/environment.h"
