@@ -227,8 +227,8 @@ std::vector<FrontRoute> KubeServer::routes() const {
 }
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
-  return {inner_->history,      inner_->roles,   inner_->services, inner_->service_table,
-          inner_->custom_kinds, inner_->streams};
+  return {inner_->history,       inner_->roles,        inner_->services,
+          inner_->service_table, inner_->custom_kinds, inner_->streams};
 }
 
 }  // namespace lockstep::kube
