@@ -194,6 +194,7 @@ class KubeServices(unittest.TestCase):
                                              self.node_address(node), "7007", node], stdout=subprocess.PIPE))
             self.addCleanup(servers[-1].wait)
             self.addCleanup(servers[-1].kill)
+            self.addCleanup(servers[-1].stdout.close)
             servers[-1].stdout.readline()
 
         def lead_to(node):
@@ -313,10 +314,11 @@ class KubeServices(unittest.TestCase):
 
     def serving(self, node):
         inside = os.readlink(f"/proc/{self.c.node(node)['agent_pid']}/ns/net")
-        for name in os.listdir("/proc"):
+        for name in filter(str.isdigit, os.listdir("/proc")):
             try:
-                if name.isdigit() and os.readlink(f"/proc/{name}/ns/net") == inside and open(f"/proc/{name}/comm").read().strip() == "lockstep-svc":
-                    return int(name)
+                with open(f"/proc/{name}/comm") as comm:
+                    if comm.read() == "lockstep-svc\n" and os.readlink(f"/proc/{name}/ns/net") == inside:
+                        return int(name)
             except OSError:
                 pass
         return None
