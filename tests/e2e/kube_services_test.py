@@ -110,6 +110,22 @@ class KubeServices(ServicesCluster):
             lead_to(node)
             eventually(lambda: self.on_node("n1", "python3", "-c", ask).stdout.strip() == node, what=f"it is led to {node}")
 
+    def test_kubectl_reaches_and_exposes(self):
+        exposed = self.try_kubectl("expose", "pod", "web-a", "--name", "exposed", "--port", "80", "--target-port", "8080")
+        self.assertEqual(exposed.returncode, 0, exposed.stderr)
+        self.addCleanup(self.try_kubectl, "delete", "service", "exposed")
+        eventually(lambda: self.inside("client-a", "curl -sm 2 http://exposed").returncode == 0, what="it is led to")
+        forward = subprocess.Popen([kubectl_path(), "--kubeconfig", self.config, "port-forward", "service/web", ":80"], stdout=subprocess.PIPE,
+                                   text=True)
+        self.addCleanup(forward.wait)
+        self.addCleanup(forward.terminate)
+        self.addCleanup(forward.stdout.close)
+        port = re.search(r":(\d+) ->", forward.stdout.readline()).group(1)
+        self.assertTrue(subprocess.run(["curl", "-sm", "10", f"http://127.0.0.1:{port}"], capture_output=True, text=True).stdout.startswith("web-"))
+        self.own_service("balanced", type="LoadBalancer")
+        eventually(lambda: "NotProgrammed" in self.try_kubectl("get", "events").stdout, what="it is said what nobody does")
+        self.assertEqual(self.get("service", "balanced")["status"], {"loadBalancer": {}})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -19,7 +19,11 @@ def curl_files():
     """curl and what it is linked with: busybox' own wget, linked statically, finds no names."""
     said = subprocess.run(["ldd", "/usr/bin/curl"], capture_output=True, text=True, check=True).stdout
     paths = ["/usr/bin/curl", *re.findall(r"(/\S+) \(0x", said)]
-    return {path[1:]: (open(path, "rb").read(), 0o755) for path in paths}
+    files = {}
+    for path in paths:
+        with open(path, "rb") as f:
+            files[path[1:]] = (f.read(), 0o755)
+    return files
 
 
 SERVE = "mkdir -p /tmp/www; echo $0 > /tmp/www/index.html; exec /bin/busybox httpd -f -p 8080 -h /tmp/www"
