@@ -55,6 +55,16 @@ class KubeServices(ServicesCluster):
         eventually(lambda: self.inside("client-a", "curl -sSm 2 http://inside").stdout.strip() == "web-a", what="on its node")
         self.assertNotEqual(self.inside("client-b", "curl -sSm 2 http://inside").returncode, 0)
 
+    def test_a_balancer_learns_where_something_is(self):
+        self.own_service("health", {"one": "a"}, type="LoadBalancer", externalTrafficPolicy="Local")
+        port = self.get("service", "health")["spec"]["healthCheckNodePort"]
+        ask = lambda node: self.on_node(node, "curl", "-sm", "5", "-o", "/dev/null", "-w", "%{http_code}",
+                                        f"http://{self.node_address(node)}:{port}/healthz").stdout
+        eventually(lambda: (ask("n1"), ask("n2")) == ("200", "503"), what="the node that has it says so")
+        changed = self.try_kubectl("patch", "service", "health", "-p", '{"spec":{"externalTrafficPolicy":"Cluster"}}')
+        self.assertEqual(changed.returncode, 0, changed.stderr)
+        self.assertNotIn("healthCheckNodePort", self.get("service", "health")["spec"])
+
     def test_nothing_behind_it_is_refused_at_once(self):
         self.own_service("empty", {"app": "nobody"}, type="NodePort", ports=[{"port": 80, "nodePort": 30091}])
         began = time.monotonic()
@@ -79,8 +89,8 @@ class KubeServices(ServicesCluster):
         self.assertIn('"gitVersion"', done.stdout, done.stderr)
         self.assertEqual(done.stdout.split()[0], "10.96.0.1")
         ca = os.path.join(self.c.work, "ca.pem")
-        with open(ca, "wb") as f:
-            f.write(base64.b64decode(re.search(r"certificate-authority-data: (\S+)", open(self.config).read()).group(1)))
+        with open(ca, "wb") as f, open(self.config) as config:
+            f.write(base64.b64decode(re.search(r"certificate-authority-data: (\S+)", config.read()).group(1)))
         for name in ("10.96.0.1", "kubernetes.default.svc"):
             done = self.on_node("n2", "curl", "-sSm", "5", "--cacert", ca, "--resolve", f"{name}:443:10.96.0.1", f"https://{name}/version")
             self.assertIn("gitVersion", done.stdout, done.stderr)
