@@ -132,13 +132,12 @@ std::optional<Status> give_health_port(json::object& tree, const json::value* ol
   if (port == 0)
     return Status::internal("no node port is free");
   if (port != was && (port < ServiceAddresses::kFirstPort || port > ServiceAddresses::kLastPort))
-    return invalid_service(tree,
-                           field_invalid(format("spec.{}", kHealthPort), port,
-                                         "provided port is not in the valid range. The range of valid ports is "
-                                         "30000-32767"));
+    return invalid_service(tree, field_invalid(format("spec.{}", kHealthPort), port,
+                                               "provided port is not in the valid range. The range of valid ports is "
+                                               "30000-32767"));
   if (port != was && taken.has_port(port))
-    return invalid_service(
-        tree, field_invalid(format("spec.{}", kHealthPort), port, "provided port is already allocated"));
+    return invalid_service(tree,
+                           field_invalid(format("spec.{}", kHealthPort), port, "provided port is already allocated"));
   spec[kHealthPort] = port;
   return std::nullopt;
 }
