@@ -48,6 +48,7 @@ inline constexpr std::size_t kWaitingPiecesMax =
     2 * kPiecesMax;                                      // of what is left of an array when some were picked out
 inline constexpr std::size_t kStagedPathsMax = 64;       // directories or files that are staged, one way
 inline constexpr std::size_t kContainersMax = 32;        // of a sandbox
+inline constexpr std::size_t kAddedContainersMax = 32;   // beside them, in its life
 inline constexpr std::size_t kVolumesMax = 64;           // likewise
 inline constexpr std::size_t kGroupIdsMax = 65'536;      // of a user: Linux' NGROUPS_MAX
 inline constexpr std::size_t kHoldingsMax = 65'536;      // attempts an agent says it holds

@@ -195,6 +195,8 @@ constexpr void describe(V& v, const ContainerRights*) {
   v("no_new_privileges", &ContainerRights::no_new_privileges);
   v("read_only_root", &ContainerRights::read_only_root);
   v("seccomp", &ContainerRights::seccomp, bounded::kPath);
+  v("never_root", &ContainerRights::never_root);
+  v("only_given_groups", &ContainerRights::only_given_groups);
 }
 
 template <class V>
@@ -237,6 +239,10 @@ constexpr void describe(V& v, const SandboxContainer*) {
   v("terminal", &SandboxContainer::terminal);
   v("fetch", &SandboxContainer::fetch);
   v("placed_env", &SandboxContainer::placed_env, bounded::Items{kAsksMax});
+  v("disk_bytes", &SandboxContainer::disk_bytes);
+  v("anew_for_cores", &SandboxContainer::anew_for_cores);
+  v("anew_for_memory", &SandboxContainer::anew_for_memory);
+  v("sees_processes_of", &SandboxContainer::sees_processes_of, bounded::kName);
   describe(v, static_cast<const Program*>(nullptr));
 }
 
@@ -283,6 +289,8 @@ constexpr void describe(V& v, const Sandbox*) {
   v("published", &Sandbox::published, bounded::Items{kAsksMax});
   v("sysctls", &Sandbox::sysctls, bounded::kVariables);
   v("files_group", &Sandbox::files_group);
+  v("files_group_where_other", &Sandbox::files_group_where_other);
+  v("disk_bytes", &Sandbox::disk_bytes);
   v("shared_processes", &Sandbox::shared_processes);
   v("node_processes", &Sandbox::node_processes);
   v("node_ipc", &Sandbox::node_ipc);

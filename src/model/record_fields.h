@@ -342,6 +342,12 @@ constexpr void describe(V& v, const ContainerStatus*) {
   v("last_reason", &ContainerStatus::last_reason, bounded::kPhrase);
   v("last_message", &ContainerStatus::last_message, bounded::kPhrase);
   v("image_digest", &ContainerStatus::image_digest, bounded::kName);
+  v("milli_cores", &ContainerStatus::milli_cores);
+  v("cpu_weight", &ContainerStatus::cpu_weight);
+  v("memory_bytes", &ContainerStatus::memory_bytes);
+  v("uid", &ContainerStatus::uid);
+  v("gid", &ContainerStatus::gid);
+  v("groups", &ContainerStatus::groups, bounded::Items{kNamesMax});
 }
 
 template <class V>

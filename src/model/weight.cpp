@@ -191,7 +191,7 @@ void weigh(Weigher& w, const ContainerHook& hook, const char* name) {
 }
 
 void weigh(Weigher& w, const ContainerRights& rights) {
-  w.fields(6);
+  w.fields(8);
   w.list("groups", rights.groups, [&](std::uint32_t) { w.bytes(11); });
   w.texts("add_capabilities", rights.add_capabilities);
   w.texts("drop_capabilities", rights.drop_capabilities);
@@ -199,7 +199,7 @@ void weigh(Weigher& w, const ContainerRights& rights) {
 }
 
 void weigh(Weigher& w, const Sandbox& sandbox) {
-  w.fields(8);
+  w.fields(10);
   w.list("volumes", sandbox.volumes, [&](const SandboxVolume& volume) {
     w.fields(2);
     w.text("name", volume.name);
@@ -222,7 +222,7 @@ void weigh(Weigher& w, const Sandbox& sandbox) {
   });
   w.pairs("sysctls", sandbox.sysctls);
   w.list("containers", sandbox.containers, [&](const SandboxContainer& container) {
-    w.fields(13);
+    w.fields(16);
     w.text("name", container.name);
     w.text("std_out", container.std_out);
     w.text("std_err", container.std_err);
@@ -234,6 +234,7 @@ void weigh(Weigher& w, const Sandbox& sandbox) {
     weigh(w, container.begun, "begun");
     weigh(w, container.ending, "ending");
     w.text("message_file", container.message_file);
+    w.text("sees_processes_of", container.sees_processes_of);
     w.list("placed_env", container.placed_env, [&](const PlacedVariable& variable) {
       w.fields(1);
       w.text("name", variable.name);
@@ -563,7 +564,8 @@ void weigh(Weigher& w, const Task& task) {
   w.text("address", task.address);
   w.text("reason", task.reason);
   w.list("containers", task.containers, [&](const ContainerStatus& container) {
-    w.fields(13);
+    w.fields(18);
+    w.list("groups", container.groups, [&](std::uint32_t) { w.bytes(11); });
     w.text("name", container.name);
     w.text("reason", container.reason);
     w.text("message", container.message);

@@ -85,8 +85,8 @@ static_assert(names_all(kReuses, Container::Reuse::kKeepOut));
 
 constexpr std::string_view kTaskNetworks[] = {"host", "own"};
 static_assert(names_all(kTaskNetworks, TaskNetwork::kOwn));
-constexpr std::string_view kContainerKinds[] = {"main", "init", "sidecar"};
-static_assert(names_all(kContainerKinds, ContainerKind::kSidecar));
+constexpr std::string_view kContainerKinds[] = {"main", "init", "sidecar", "added"};
+static_assert(names_all(kContainerKinds, ContainerKind::kAdded));
 constexpr std::string_view kContainerStates[] = {"waiting", "running", "ended"};
 static_assert(names_all(kContainerStates, ContainerState::kEnded));
 
@@ -96,8 +96,8 @@ constexpr std::string_view kPlacedVariables[] = {"task_address", "node_address",
 static_assert(names_all(kPlacedVariables, PlacedVariable::What::kNodeName));
 constexpr std::string_view kFetches[] = {"missing", "always", "never"};
 static_assert(names_all(kFetches, SandboxContainer::Fetch::kNever));
-constexpr std::string_view kVolumeKinds[] = {"disk", "memory", "files", "host"};
-static_assert(names_all(kVolumeKinds, SandboxVolume::Kind::kHost));
+constexpr std::string_view kVolumeKinds[] = {"disk", "memory", "files", "host", "nfs", "image"};
+static_assert(names_all(kVolumeKinds, SandboxVolume::Kind::kImage));
 
 constexpr std::string_view kTaskStates[] = {"waiting", "running", "ended"};
 static_assert(names_all(kTaskStates, TaskState::kEnded));

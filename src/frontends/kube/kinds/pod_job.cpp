@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_containers.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/quota.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "wire/front_end_files.h"
 #include "model/bounds.h"
 
 namespace lockstep::kube {
@@ -31,6 +33,16 @@ void set_cores(Resources& needs, const json::object& pod, std::int64_t milli) {
     needs.cores = static_cast<std::uint32_t>(milli / 1000);
   else
     needs.shared_milli = static_cast<std::uint32_t>(milli);
+}
+
+// Logs, layers and volumes on disk together, where every container has a limit.
+std::uint64_t disk_bytes_of(const json::object& pod) {
+  for (const json::value& one : containers_in(pod, "containers"))
+    if (!quantity_in(part(part(one, "resources"), "limits"), "ephemeral-storage"))
+      return 0;
+  const Amounts limits = pod_sums(pod, "limits");
+  const auto disk = limits.find("ephemeral-storage");
+  return disk == limits.end() || disk->second.sign() <= 0 ? 0 : static_cast<std::uint64_t>(disk->second.whole());
 }
 
 Result<void> set_amounts(GroupSpec& group, const json::object& pod) {
@@ -61,23 +73,46 @@ Result<void> set_amounts(GroupSpec& group, const json::object& pod) {
 
 // --- volumes ---
 
+constexpr std::string_view kHugeMedium = "HugePages";
+
+// "-2Mi" as mount(8) has it: "2M".
+std::string page_size_of(std::string_view text) {
+  std::string out(text.starts_with('-') ? text.substr(1) : text);
+  if (out.ends_with('i'))
+    out.pop_back();
+  return out;
+}
+
 SandboxVolume volume_of(const json::value& volume, const PodSite& site) {
   using enum SandboxVolume::Kind;
   SandboxVolume out;
   out.name = text_in(volume, "name");
   const auto claim = site.claims.find(out.name);
   if (const json::value& own = part(volume, "emptyDir"); own.is_object()) {
-    out.kind = text_in(own, "medium") == "Memory" ? kMemory : kDisk;
+    const std::string medium = text_in(own, "medium");
+    out.kind = medium == "Memory" || medium.starts_with(kHugeMedium) ? kMemory : kDisk;
+    if (medium.starts_with(kHugeMedium))
+      out.path = medium == kHugeMedium ? "2M" : page_size_of(medium.substr(kHugeMedium.size()));
     if (const auto bound = quantity_in(own, "sizeLimit"); bound && bound->sign() > 0)
       out.bytes_max = static_cast<std::uint64_t>(bound->whole());
   } else if (const json::value& host = part(volume, "hostPath"); host.is_object()) {
     out.kind = kHost;
     out.path = text_in(host, "path");
     out.path_type = text_in(host, "type");
+  } else if (const json::value& nfs = part(volume, "nfs"); nfs.is_object()) {
+    out.kind = kNfs;
+    out.path = format("{}:{}", text_in(nfs, "server"), text_in(nfs, "path"));
+  } else if (const json::value& image = part(volume, "image"); image.is_object()) {
+    out.kind = kImage;
+    out.path = "docker://" + text_in(image, "reference");
+    out.path_type = text_in(image, "pullPolicy");
+  } else if (claim != site.claims.end() && claim->second.find(":/") != std::string::npos) {
+    out.kind = kNfs;
+    out.path = claim->second;
   } else if (claim != site.claims.end()) {
     out.kind = kHost;
     out.path = claim->second;
-    out.path_type = "DirectoryOrCreate";
+    out.path_type = kLastingVolume;
   } else if (std::ranges::any_of(std::initializer_list<const char*>{"configMap", "secret", "projected", "downwardAPI"},
                                  [&](const char* kind) { return part(volume, kind).is_object(); })) {
     out.kind = kFiles;
@@ -158,6 +193,8 @@ Sandbox sandbox_of(const json::object& pod, const PodSite& site) {
     out.sysctls.emplace_back(text_in(one, "name"), text_in(one, "value"));
   if (const auto group = integer_in(security, "fsGroup"); group && *group >= 0 && *group <= UINT32_MAX)
     out.files_group = static_cast<std::uint32_t>(*group);
+  out.files_group_where_other = text_in(security, "fsGroupChangePolicy") == "OnRootMismatch";
+  out.disk_bytes = disk_bytes_of(pod);
   out.shared_processes = flag_in(spec, "shareProcessNamespace");
   out.node_processes = flag_in(spec, "hostPID");
   out.node_ipc = flag_in(spec, "hostIPC");
@@ -165,6 +202,20 @@ Sandbox sandbox_of(const json::object& pod, const PodSite& site) {
 }
 
 }  // namespace
+
+PodSize size_of_pod(const json::object& pod) {
+  Resources needs;
+  const Amounts requests = pod_sums(pod, "requests");
+  if (const auto cpu = requests.find("cpu"); cpu != requests.end())
+    set_cores(needs, pod, cpu->second.thousandths());
+  if (const auto memory = requests.find("memory"); memory != requests.end())
+    needs.memory_mb = megabytes(memory->second);
+  return size_of(needs);
+}
+
+PodSize size_of(const Resources& granted) {
+  return {granted.cores, granted.shared_milli, std::max<std::int64_t>(0, granted.memory_mb)};
+}
 
 Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   const json::value& spec = spec_of(pod);
@@ -180,7 +231,7 @@ Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   out.precedence = static_cast<std::int32_t>(
       std::clamp<std::int64_t>(integer_in(spec, "priority").value_or(0), INT32_MIN, INT32_MAX));
   out.waits_its_turn = text_in(spec, "preemptionPolicy") == "Never";
-  out.requeue = false;  // a pod runs once: whoever made it makes another
+  out.requeue = mutant(Mutant::kPodOnTwoNodes);  // a pod runs once: whoever made it makes another
   out.requeue_set = true;
   out.kill_wait = seconds(std::clamp<std::int64_t>(integer_in(spec, "terminationGracePeriodSeconds").value_or(30), 0,
                                                    std::int64_t{365} * 86'400));
@@ -196,6 +247,7 @@ Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   if (const std::string node = text_in(spec, "nodeName"); !node.empty())
     group.only_nodes = {node};
   TRY(set_terms(group, pod, site.namespaces));
+  for (const json::value& selector : site.volume_nodes) TRY(keep_near(group, selector));
   out.groups = std::vector<GroupSpec>{std::move(group)};
   if (const json::array& containers = containers_in(pod, "containers"); !containers.empty())
     out.command = text_in(containers.front(), "image");

@@ -218,6 +218,12 @@ TEST(PodEnv, ReferencesAsKubernetesExpandsThem) {
   const Variables known{{"A", "x"}, {"B", ""}};
   EXPECT_EQ(expanded("$(A)-$(B)-$(C)", known), "x--$(C)");
   EXPECT_EQ(expanded("$$(A) $$$(A) $A $( $", known), "$(A) $x $A $( $");
+  Variables doubling{{"V0", std::string(1024, 'x')}};
+  for (int i = 1; i < 30; ++i)
+    if (const auto value = expanded(format("$(V{0})$(V{0})", i - 1), doubling))
+      doubling[format("V{}", i)] = *value;
+  EXPECT_EQ(doubling.at("V7").size(), kVariableBytesMax);
+  EXPECT_FALSE(doubling.contains("V8"));
   const json::object one = tree(R"({"resources":{"limits":{"cpu":"1500m","memory":"3Mi"}}})");
   EXPECT_EQ(resource_of_container(one, tree(R"({"resource":"limits.cpu"})"), {}), "2");
   EXPECT_EQ(resource_of_container(one, tree(R"({"resource":"limits.cpu","divisor":"1m"})"), {}), "1500");

@@ -290,6 +290,22 @@ Result<void> set_terms(Placement& group, const json::object& pod, const Namespac
   return {};
 }
 
+Result<void> keep_near(Placement& group, const json::value& selector) {
+  std::vector<NodeWish> both;
+  if (group.node_rules.empty())
+    group.node_rules.emplace_back();
+  for (const NodeWish& own : group.node_rules)
+    for (const json::value& term : list_in(selector, "nodeSelectorTerms")) {
+      if (both.size() == kRulesMax)
+        return invalid(format("what the pod and its volumes ask of nodes has more than {} terms", kRulesMax),
+                       "spec.affinity");
+      NodeWish& wish = both.emplace_back(own);
+      for (LabelRule& rule : rules_of_term(term)) wish.rules.push_back(std::move(rule));
+    }
+  group.node_rules = std::move(both);
+  return {};
+}
+
 Labels labels_of_node(const json::object& node) { return labels_in(part(part(node, "metadata"), "labels")); }
 
 std::vector<NodeMark> marks_of_node(const json::object& node) {

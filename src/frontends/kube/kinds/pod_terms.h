@@ -33,6 +33,10 @@ Labels labels_of_pod(const json::object& pod);
 // Sets what the group asks of nodes and neighbours. Errors: more than a job can hold, or a selector that is none.
 Result<void> set_terms(Placement& group, const json::object& pod, const NamespacesOf& namespaces);
 
+// The group may go only where the volume is: a NodeSelector, beside what is asked of nodes already. Errors: more than a
+// job can hold.
+Result<void> keep_near(Placement& group, const json::value& selector);
+
 // A Node object's labels and taints in the planner's words, without those taints that follow from the node's record.
 Labels labels_of_node(const json::object& node);
 std::vector<NodeMark> marks_of_node(const json::object& node);

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/pod_wait.h"
 #include "frontends/kube/machinery/json_tree.h"
@@ -62,6 +63,64 @@ bool waits_for(const Error& refusal) {
     case Errc::kInvalid: return true;
     default: return false;
   }
+}
+
+std::vector<CommandBody> changes_of_job(const Tables& tables, const Object& pod, const json::object& tree,
+                                        const json::object& old, Sizes sizes) {
+  std::vector<CommandBody> out;
+  const PodRecords records = records_of_pod(tables, pod);
+  if (!records.job || is_final(records.job->state) || records.job->state == JobState::kCompleting)
+    return out;
+  UpdateJob change{.target = {records.job->id, {}}};
+  const auto deadline = integer_in(spec_of(tree), "activeDeadlineSeconds");
+  if (deadline && deadline != integer_in(spec_of(old), "activeDeadlineSeconds"))
+    change.time_limit = seconds(std::clamp<std::int64_t>(*deadline, 1, INT32_MAX));
+  const Resources& has = records.job->spec->groups.front().per_task;
+  if (const PodSize wanted = size_of_pod(tree);
+      sizes == Sizes::kChange && wanted != size_of(has)) {
+    change.cores_per_task = wanted.cores;
+    change.shared_milli_per_task = wanted.shared_milli;
+    change.memory_mb_per_task = wanted.memory_mb;
+  }
+  if (change.time_limit || change.cores_per_task)
+    out.emplace_back(std::move(change));
+  return out;
+}
+
+namespace {
+
+// A question that has no answer: its stream ends when the node has heard it.
+class Look final : public Conversation {
+ public:
+  Look(std::shared_ptr<StreamRoom> room, std::unique_ptr<Stream> node)
+      : room_(std::move(room)), node_(std::move(node)) {}
+  void begin() {
+    node_->on_data([](std::string_view) {});
+    node_->on_close([this] { room_->end(this); });
+    node_->pause(false);
+  }
+
+ private:
+  const std::shared_ptr<StreamRoom> room_;
+  const std::unique_ptr<Stream> node_;
+};
+
+}  // namespace
+
+void tell_node(const Request& request, const std::shared_ptr<StreamRoom>& room, const Object& pod) {
+  const PodRecords records = records_of_pod(request.visit->read()->tables, pod);
+  if (!records.task || records.task->state != TaskState::kRunning || room->size() >= kConversationsMax)
+    return;
+  ContainerAsk ask;
+  ask.what = ContainerAsk::What::kLook;
+  ask.job = records.job->id;
+  request.visit->reach(ask, [room](Result<std::unique_ptr<Stream>> node) {
+    if (!node.ok())
+      return;
+    const auto look = std::make_shared<Look>(room, std::move(*node));
+    room->keep(look);
+    look->begin();
+  });
 }
 
 void show_records(const Request& request, const Object& object, json::object& tree) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/admission/webhooks.h"
 #include "frontends/kube/controllers/pod_defaults.h"
@@ -16,6 +17,7 @@
 #include "frontends/kube/machinery/merge_patch.h"
 #include "frontends/kube/machinery/strategic_patch.h"
 #include "frontends/kube/server/body.h"
+#include "frontends/kube/server/conversion.h"
 #include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/escalation.h"
 #include "frontends/kube/server/pods.h"
@@ -86,7 +88,8 @@ struct Draft {
   json::object tree;
   Ref<Object> before;   // null: it is new
   json::object old;     // its tree
-  std::string refusal;  // of a new pod: why its job was refused a moment ago
+  std::string refusal;  // of a pod: why what it asks of its job was refused a moment ago
+  std::optional<json::object> stored = {};  // the tree in the version that is stored, where a webhook made that
 };
 
 using Again = std::function<void()>;
@@ -144,6 +147,24 @@ bool stored_alike(const Object& a, const Object& b) {
   return a.body == b.body && first == second;
 }
 
+// A job that runs otherwise than one task on one node, or whose node is away, stays as large as it is.
+bool asks_in_vain(const Error& why) { return why.code == Errc::kUnsupported || why.code == Errc::kUnavailable; }
+ConversionTools conversion_of(const WriteTools& tools) { return {tools.call, tools.random_hex}; }
+
+// Whether the object can be shown in the request's version. Else a webhook is asked first, and `again` called then.
+bool in_its_version(const Asked& request, const WriteTools& tools, const Ref<Object>& object,
+                    std::function<void()> again) {
+  if (!object || !is_to_be_converted(*request, *object))
+    return true;
+  convert_for(request, conversion_of(tools), {object},
+              [request, again = std::move(again)](const std::optional<Status>& failed) {
+                if (failed)
+                  return answer_status(*request, *failed);
+                again();
+              });
+  return false;
+}
+
 // Commits and answers. again: another try after a conflict that is not the client's; empty: there is none.
 void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Reading read, Again again) {
   if (auto refused = check_escalation(*request, draft.tree, *tools.roles))
@@ -160,7 +181,22 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
   auto counted = count_in_quotas(*request, draft.tree, draft.before ? &draft.old : nullptr);
   if (!counted.ok())
     return answer_status(*request, counted.error());
-  json::object stored = draft.tree;
+  if (is_converted_by_webhook(*request->kind)) {
+    const std::string& storage = request->kind->custom->definition->storage().name;
+    if (!draft.stored && storage != request->kind->version)
+      return convert_to_stored(
+          request, conversion_of(tools), draft.tree,
+          [request, tools, draft, read = std::move(read), again = std::move(again)](Answered<json::object> made) mutable {
+            if (!made.ok())
+              return answer_status(*request, made.error());
+            draft.stored = std::move(*made);
+            put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
+          });
+    request->written = draft.tree;
+  }
+  json::object stored = draft.stored ? *draft.stored : draft.tree;
+  if (request->kind->custom && request->kind->custom->notes_version)
+    stored[kVersionNote] = request->kind->custom->definition->storage().name;
   to_stored(request->kind->type, request->api_version, stored);
   Object object = object_of(request->kind->type, std::move(stored));
   const Ref<Object> before = draft.before;
@@ -197,22 +233,36 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
         put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
       };
   } else {
-    bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
+    bodies.emplace_back(PutObject{object, before && !mutant(Mutant::kUpdateLost) ? before->meta.seq : 0});
+  }
+  if (object.type == kPods && before) {
+    // What there is no room for is asked for again by the pods' controller.
+    const Sizes sizes = draft.refusal.empty() ? Sizes::kChange : Sizes::kStay;
+    for (CommandBody& body : changes_of_job(request->visit->read()->tables, *before, draft.tree, draft.old, sizes)) {
+      bodies.push_back(std::move(body));
+      if (sizes == Sizes::kChange)
+        if_refused = [request, tools, draft, read, again](const Error& why) mutable {
+          draft.refusal = why.message;
+          put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
+        };
+    }
   }
   if (node_work)
     more.emplace_back(std::move(*node_work));
   for (auto* others : {&more, &*counted})
     for (CommandBody& body : *others) bodies.push_back(std::move(body));
   commit_for(*request, std::move(bodies), std::move(read),
-             [request, before, object, if_refused, again = std::move(again)](Result<Answer> done) mutable {
+             [request, tools, before, object, if_refused, again = std::move(again)](Result<Answer> done) mutable {
                if (!done.ok() && done.error().code == Errc::kConflict && again)
                  return again();
-               if (!done.ok() && if_refused && waits_for(done.error()))
+               if (!done.ok() && if_refused && (waits_for(done.error()) || (before && asks_in_vain(done.error()))))
                  return if_refused(done.error());
                if (!done.ok())
                  return answer_status(*request, status_of(done.error(), request->resource(), object.meta.name));
                const auto reading = request->visit->read();
                const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
+               if (before && object.type == kPods && now != reading->tables.objects.end())
+                 tell_node(*request, tools.streams, *now->second);
                if (now != reading->tables.objects.end())
                  return answer_shown(*request, *now->second, before ? 200 : 201);
                if (before)  // it has gone with its last finalizer
@@ -335,7 +385,10 @@ std::optional<Status> settle_changed(Request& request, Draft& draft, json::objec
   FieldErrors errors;
   const json::object* old = draft.before ? &draft.old : nullptr;
   validate_object(request, draft.tree, old, errors);
-  rules_of(request.kind->type).validate(draft.tree, old, errors);
+  if (old)
+    rules_of(request.kind->type).validate_update(draft.tree, *old, request.target.subresource, errors);
+  else
+    rules_of(request.kind->type).validate(draft.tree, nullptr, errors);
   if (!errors.empty())
     return invalid_object(request, draft.tree, errors);
   return std::nullopt;
@@ -474,7 +527,7 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
   rules.prepare_update(draft.tree, draft.old, sub);
   FieldErrors errors;
   validate_object(request, draft.tree, &draft.old, errors);
-  rules.validate(draft.tree, &draft.old, errors);
+  rules.validate_update(draft.tree, draft.old, sub, errors);
   if (!errors.empty())
     return invalid_object(request, draft.tree, errors);
   if (managers == Managers::kTracked)
@@ -509,6 +562,8 @@ void try_update(const Asked& request, const WriteTools& tools, json::object tree
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!in_its_version(request, tools, before, [=] { try_update(request, tools, tree, tries); }))
+    return;
   auto draft = draft_of_update(*request, before, is_scale(*request) ? scaled(*request, *before, tree) : tree,
                                request->http().body);
   if (!draft.ok())
@@ -576,6 +631,8 @@ void try_apply(const Asked& request, const WriteTools& tools, int tries) {
   const Ref<Object> before = find_object(*request);
   if (!before && !request->target.subresource.empty())
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!in_its_version(request, tools, before, [=] { try_apply(request, tools, tries); }))
+    return;
   const FieldSet ignored = ignored_by(*request);
   const json::value live = before ? json::value(shown_tree(*request, *before)) : json::value();
   auto applied = apply_configuration(live, json::value(*config), *request->kind->schema, manager_of(*request, ignored),
@@ -606,6 +663,8 @@ void try_patch(const Asked& request, const WriteTools& tools, int tries) {
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!in_its_version(request, tools, before, [=] { try_patch(request, tools, tries); }))
+    return;
   json::object old = shown_tree(*request, *before);
   if (is_scale(*request))
     old = scale_of(old, scale_paths(*request));
@@ -689,6 +748,15 @@ std::vector<CommandBody> commands_of(const Tables& tables, const Object& object,
     out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, 0, how.dependents});
     return out;
   }
+  if (mutant(Mutant::kFinalizerIgnored) && how.grace_seconds == 0 && object.meta.extra) {
+    Object bare = object;
+    MetaExtra extra = *object.meta.extra;
+    extra.finalizers.clear();
+    bare.meta.extra = std::make_shared<const MetaExtra>(std::move(extra));
+    out.emplace_back(PutObject{std::move(bare), object.meta.seq});
+    out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, 0, how.dependents});
+    return out;
+  }
   out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, object.meta.seq, how.dependents});
   return out;
 }
@@ -736,6 +804,8 @@ void try_delete(const Asked& request, const WriteTools& tools, const Deletion& h
   const Ref<Object> object = find_object(*request);
   if (!object)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!in_its_version(request, tools, object, [=] { try_delete(request, tools, how, tries); }))
+    return;
   if (!how.uid.empty() && how.uid != uid_text(object->meta.uid))
     return answer_status(*request,
                          Status::conflict(request->resource(), request->target.name,
@@ -760,6 +830,8 @@ void delete_admitted(const Asked& request, const WriteTools& tools, const Deleti
                      int tries) {
   if (request->dry_run)
     return answer_shown(*request, *object, 200);
+  if (is_converted_by_webhook(*request->kind))
+    request->written = shown_tree(*request, *object);
   auto bodies = commands_of(request->visit->read()->tables, *object, how);
   if (bodies.empty())
     return answer_deleted(*request, *object);
@@ -818,9 +890,15 @@ void delete_objects(const Asked& request, const WriteTools& tools, const ObjectH
     return answer_status(*request, selection.error());
   const auto read = request->visit->read();
   auto page = history.page(read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX,
-                           selection->keeps, false);
+                           [&](const Object& object) { return selection->keeps(object); }, false);
   const auto objects = std::make_shared<std::vector<Ref<Object>>>(std::move(page->objects));
-  ask_deletion(request, tools, objects, 0, [request, how = *how, objects] { delete_rest(request, how, objects, 0); });
+  convert_for(request, conversion_of(tools), *objects,
+              [request, tools, how = *how, objects](const std::optional<Status>& failed) {
+                if (failed)
+                  return answer_status(*request, *failed);
+                ask_deletion(request, tools, objects, 0,
+                             [request, how, objects] { delete_rest(request, how, objects, 0); });
+              });
 }
 
 }  // namespace lockstep::kube
