@@ -215,7 +215,7 @@ Seating::Objection Seating::objection_of(const Term& term, const Node& node) con
   return *there + term.means_itself > term.least + term.term->skew_max ? Objection::kUneven : Objection::kNone;
 }
 
-// Its own terms first, as Kubernetes tells them.
+// Its own terms first: they are what its user knows of.
 Seating::Objection Seating::objection(const Node& node) const {
   for (const Term& term : terms_)
     if (term.term->weight == 0)
