@@ -71,6 +71,10 @@ class Http2Connection::Body final : public Stream {
       return;
     stream->out_bytes += bytes.size();
     stream->out.push_back(std::move(bytes));
+    // What is not read is its caller's memory: where that is at its end, so is the answer.
+    if (connection->is_counted() && stream->out_bytes > stream->memory.amount() &&
+        !stream->memory.resize(2 * stream->out_bytes))
+      return cut();
     connection->resume(stream->id);
   }
   std::size_t unsent() const override {
@@ -259,6 +263,8 @@ struct Http2Connection::Calls {
     }
     if (done > 0)
       stream->moved_tick = connection.tick_;
+    if (stream->body && stream->out.empty() && stream->memory.amount() > kStreamAnswerCost)
+      (void)stream->memory.resize(kStreamAnswerCost);
     if (stream->out.empty() && stream->out_ends)
       *flags |= NGHTTP2_DATA_FLAG_EOF;
     else if (stream->out.empty())
@@ -299,6 +305,11 @@ Http2Connection::Http2Connection(World world) : world_(std::move(world)) {
 }
 
 Http2Connection::~Http2Connection() { nghttp2_session_del(session_); }
+
+// A node's connections are few, and counted; administrators' are not charged.
+bool Http2Connection::is_counted() const {
+  return world_.caller.lane == HttpCaller::Lane::kUser || world_.caller.lane == HttpCaller::Lane::kStranger;
+}
 
 Http2Connection::Stream2* Http2Connection::find(std::int32_t id) {
   const auto at = streams_.find(id);
@@ -484,8 +495,7 @@ std::unique_ptr<Stream> Http2Connection::stream(std::int32_t id, HttpResponse he
     answer(id, std::move(head));
     return nullptr;
   }
-  const bool counted = world_.caller.lane == HttpCaller::Lane::kUser || world_.caller.lane == HttpCaller::Lane::kStranger;
-  if (!stream->memory.resize(counted ? kStreamAnswerCost : 0)) {
+  if (!stream->memory.resize(is_counted() ? kStreamAnswerCost : 0)) {
     answer(id, come_again("too many of your streams are open: close some, or try again later"));
     return nullptr;
   }

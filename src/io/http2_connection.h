@@ -24,7 +24,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   static constexpr std::uint32_t kStreamsMax = 1000;         // at once
   static constexpr std::uint32_t kResetsEach = 200;          // that a client may have begun and given up, at once
   static constexpr std::uint32_t kResetsPerSecond = 100;     // and for longer
-  static constexpr std::size_t kStreamAnswerCost = 32 << 10;  // of memory, of an answer that goes on
+  static constexpr std::size_t kStreamAnswerCost = 4 << 10;  // of memory, of an answer that goes on and is read
   static constexpr std::size_t kUnsentMax = 1 << 20;          // of the connection; then answers wait in their streams
 
   struct World {
@@ -55,6 +55,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   struct Stream2;
   struct Calls;  // of nghttp2
 
+  bool is_counted() const;
   Stream2* find(std::int32_t id);
   void head_read(std::int32_t id);
   void body_came(std::int32_t id, std::string_view bytes);
