@@ -16,7 +16,47 @@ std::string expanded(const std::string& word, const char* (*variable)(const char
   return value ? value : word;
 }
 
+bool matches_label(std::string_view pattern, std::string_view label) {
+  const std::size_t star = pattern.find('*');
+  if (star == pattern.npos)
+    return pattern == label;
+  const std::string_view begin = pattern.substr(0, star), end = pattern.substr(star + 1);
+  return label.size() >= begin.size() + end.size() && label.starts_with(begin) && label.ends_with(end);
+}
+
+// Label by label, so that a star never stands for a dot.
+bool matches_host(std::string_view pattern, std::string_view host) {
+  const std::string_view port = pattern.substr(std::min(pattern.size(), pattern.find(':')));
+  if (port != host.substr(std::min(host.size(), host.find(':'))))
+    return false;
+  const auto wanted = split(pattern.substr(0, pattern.find(':')), '.'),
+             given = split(host.substr(0, host.find(':')), '.');
+  if (wanted.size() != given.size())
+    return false;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (!matches_label(wanted[i], given[i]))
+      return false;
+  return true;
+}
+
 }  // namespace
+
+bool login_is_for(std::string_view images, std::string_view image) {
+  for (const std::string_view scheme : {"https://", "http://"})
+    if (images.starts_with(scheme))
+      images.remove_prefix(scheme.size());
+  std::string_view host = images.substr(0, images.find('/'));
+  std::string_view path = images.substr(host.size());
+  if (path == "/v1" || path == "/v2" || path.starts_with("/v1/") || path.starts_with("/v2/"))
+    path.remove_prefix(3);
+  while (path.ends_with('/')) path.remove_suffix(1);
+  if (host == "index.docker.io" || host == "registry-1.docker.io")
+    host = "docker.io";
+  const std::string_view registry = image.substr(0, image.find('/')), inside = image.substr(registry.size());
+  if (host.empty() || !matches_host(host, registry) || !inside.starts_with(path))
+    return false;
+  return path.empty() || inside.size() == path.size() || inside[path.size()] == '/';
+}
 
 std::optional<Credentials> find_credentials(std::string_view netrc, std::string_view machine, std::string_view login,
                                             const char* (*variable)(const char*)) {

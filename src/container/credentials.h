@@ -20,6 +20,11 @@ struct Credentials {
 std::optional<Credentials> find_credentials(std::string_view netrc, std::string_view machine, std::string_view login,
                                             const char* (*variable)(const char*));
 
+// Whether a login for these images is one for this image. image: registry and path, without tag. images: "ghcr.io",
+// "https://index.docker.io/v1/", "quay.io/team", "*.example.com"; a registry with a port is another one.
+// Source: kubernetes.io/docs/concepts/containers/images ("Interpretation of config.json").
+bool login_is_for(std::string_view images, std::string_view image);
+
 // Docker's file for one registry.
 std::string docker_auth_file(std::string_view registry, const Credentials& credentials);
 

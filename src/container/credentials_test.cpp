@@ -21,6 +21,21 @@ TEST(Credentials, LinesOfNetrc) {
   EXPECT_EQ(find_credentials("", "reg.io", "", variable), std::nullopt);
 }
 
+TEST(Credentials, AreForWhatTheyName) {
+  EXPECT_TRUE(login_is_for("reg.io", "reg.io/team/tool"));
+  EXPECT_TRUE(login_is_for("https://index.docker.io/v1/", "docker.io/library/box"));
+  EXPECT_TRUE(login_is_for("reg.io:5000/v2/", "reg.io:5000/team/tool"));
+  EXPECT_TRUE(login_is_for("reg.io/team", "reg.io/team/tool"));
+  EXPECT_TRUE(login_is_for("reg.io/team/", "reg.io/team"));
+  EXPECT_TRUE(login_is_for("*.example.com", "eu.example.com/a"));
+  EXPECT_FALSE(login_is_for("*.example.com", "example.com/a"));
+  EXPECT_FALSE(login_is_for("*.com", "eu.example.com/a"));
+  EXPECT_FALSE(login_is_for("reg.io", "reg.io:5000/team/tool"));
+  EXPECT_FALSE(login_is_for("reg.io/team", "reg.io/teamwork/tool"));
+  EXPECT_FALSE(login_is_for("reg.io", "reg.io.evil.org/a"));
+  EXPECT_FALSE(login_is_for("", "reg.io/a"));
+}
+
 TEST(Credentials, DockersFile) {
   EXPECT_EQ(base64(""), "");
   EXPECT_EQ(base64("a"), "YQ==");

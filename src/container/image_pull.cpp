@@ -101,7 +101,7 @@ Result<ImagePeer> ImagePull::reach(unsigned hop) {
 }
 
 Result<std::string> ImagePull::find() {
-  if (!image_.digest.empty())
+  if (!image_.digest.empty() && !image_.asks_always)
     return image_.digest;
   for (; !peers_.work.empty() && hop_ < kHops; ++hop_) {
     auto peer = reach(hop_);

@@ -17,6 +17,10 @@ struct ImageReference {
   std::string repository;  // kRegistry: behind the registry, without tag
   std::string user;        // kRegistry: whose credentials are to be used; "" = those there are
   std::string digest;      // kRegistry: "sha256:…" where the name says it, so that nobody needs to be asked
+  // kRegistry, not of the name: shown instead of what the user has for the registry; and whether it is asked even where
+  // the name has the digest, because it is to say who may have the image.
+  std::string login, password;
+  bool asks_always = false;
 };
 
 Result<ImageReference> parse_image(std::string_view text);

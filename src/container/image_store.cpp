@@ -20,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kNameMax = 512;
+constexpr std::size_t kNameMax = 512, kLoginsMax = 64 << 10;
 constexpr std::size_t kConfigMax = 8 << 20, kEnrootFileMax = 1 << 20;
 constexpr std::string_view kSquashfsMagic = "hsqs";
 
@@ -86,6 +86,40 @@ void ImageStore::remember(std::string_view name, const std::string& key) const {
   const std::string fresh = format("{}.{}", path, ::getpid());
   if (make_folders(home_ + "/names").ok() && write_file(fresh, key + "\n").ok())
     ::rename(fresh.c_str(), path.c_str());
+}
+
+namespace {
+
+std::string sum_of_login(std::string_view login) { return hex_of_digest(blob_digest_of(login)); }
+
+}  // namespace
+
+void ImageStore::note_login(const std::string& key, std::string_view login) const {
+  const std::string path = format("{}/shown/{}", home_, key);
+  if (login.empty()) {
+    ::unlink(path.c_str());
+    return;
+  }
+  const auto before = read_plain(path, Links::kRefused, kLoginsMax);
+  std::string text = before.ok() ? *before : std::string();
+  const std::string line = sum_of_login(login) + "\n";
+  if (text.find(line) != text.npos)
+    return;
+  if (text.size() + line.size() > kLoginsMax)
+    text.clear();  // those who are forgotten are asked about once more
+  const std::string fresh = format("{}.{}", path, ::getpid());
+  if (make_folders(home_ + "/shown").ok() && write_file(fresh, text + line).ok())
+    ::rename(fresh.c_str(), path.c_str());
+}
+
+bool ImageStore::is_for(const std::string& key, const std::vector<std::string>& logins) const {
+  const auto text = read_plain(format("{}/shown/{}", home_, key), Links::kRefused, kLoginsMax);
+  if (!text.ok())
+    return text.error().code == Errc::kNotFound;
+  for (const std::string& login : logins)
+    if (text->find(sum_of_login(login) + "\n") != text->npos)
+      return true;
+  return false;
 }
 
 Result<StoredImage> ImageStore::open(const std::string& key) const {

@@ -7,6 +7,7 @@
 //   HOME/images/KEY/config.json its configuration; images from squashfs have none
 //   HOME/images/KEY.part        being made, under the lock KEY.lock
 //   HOME/names/KEY              of a store of root's: which image a name meant when it was asked for last
+//   HOME/shown/KEY              likewise: which logins its registry has taken for it, as sums; none: it asked for none
 //
 // Of root's containers that are not alone in a user namespace the files belong to whom the image says: such an image
 // lies in the store under a key of its own.
@@ -14,6 +15,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "container/image_config.h"
@@ -44,6 +46,11 @@ class ImageStore {
   // What the name meant when it was fetched last, without asking anybody. kNotFound: it is not in the store.
   Result<StoredImage> known(std::string_view name) const;
   void remember(std::string_view name, const std::string& key) const;
+  // An image of root's store serves many who are not root: one that its registry gave for a login is for those who
+  // show the same, or whom the registry is asked about. login: "" = it was given to whoever asks.
+  void note_login(const std::string& key, std::string_view login) const;
+  bool is_for(const std::string& key, const std::vector<std::string>& logins) const;
+  std::string key_of(std::string_view digest) const { return key_for(image_key(digest)); }
   // What was stored under a key before.
   Result<StoredImage> open(const std::string& key) const;
   // Images and layers that nobody has asked for within so many seconds. Only while no job of the user is on the node:

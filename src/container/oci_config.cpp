@@ -183,6 +183,7 @@ void write_all_devices(JsonText& j, const std::string& folder, int depth) {
 
 void write_resources(JsonText& j, const OciPlan& plan) {
   constexpr std::uint64_t kPeriod = 100'000, kSharesOfCore = 1024, kSharesLeast = 2;
+  constexpr std::int64_t kProcessesMax = 32'768;  // threads count: who forks without end takes no others with him
   j.key("resources").object().key("devices").array();
   j.object().field("allow", plan.rights.privileged).field("access", "rwm").end();
   for (const auto& [outside, inside] : plan.devices.devices) {
@@ -193,6 +194,7 @@ void write_resources(JsonText& j, const OciPlan& plan) {
     j.field("minor", static_cast<std::int64_t>(minor(stat.st_rdev))).field("access", "rw").end();
   }
   j.end();
+  j.key("pids").object().field("limit", kProcessesMax).end();
   if (plan.memory_bytes > 0)
     j.key("memory").object().field("limit", plan.memory_bytes).field("swap", plan.memory_bytes).end();
   if (plan.milli_cores > 0 || plan.cpu_weight > 0) {
@@ -313,6 +315,7 @@ Result<std::string> oci_config(const OciPlan& plan) {
   j.key("process").object().field("terminal", plan.terminal);
   write_process(j, plan, capabilities);
   write_list(j, "args", plan.argv);
+  j.field("oomScoreAdj", plan.oom_score);
   j.end();
   write_mounts(j, plan);
   write_linux(j, plan, capabilities);

@@ -37,7 +37,8 @@ struct OciPlan {
   bool node_ipc = false;
   std::uint32_t milli_cores = 0, cpu_weight = 0;  // as of SandboxContainer
   std::uint64_t memory_bytes = 0;
-  std::string seccomp;  // JSON of a filter that takes the usual one's place; "" = the usual one
+  std::int32_t oom_score = 0;  // how willingly the kernel kills it when the node has no memory left: up to 1000
+  std::string seccomp;         // JSON of a filter that takes the usual one's place; "" = the usual one
 };
 
 // The capabilities that the rights come to, as "CAP_CHOWN". An Error names one that there is not.

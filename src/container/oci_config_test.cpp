@@ -49,6 +49,7 @@ TEST(OciConfigs, say_who_runs_what_where) {
   const YamlNode* resources = document->child("linux")->child("resources");
   EXPECT_EQ(text_of(resources->child("memory")->child("limit")), "1048576");
   EXPECT_EQ(text_of(resources->child("cpu")->child("quota")), "25000");
+  EXPECT_EQ(text_of(resources->child("pids")->child("limit")), "32768");
   EXPECT_EQ(text_of(resources->child("cpu")->child("shares")), "102");
   EXPECT_NE(
       text->find(R"({"destination":"/inside","type":"bind","source":"/on/node","options":["rbind","ro","nosuid"]})"),

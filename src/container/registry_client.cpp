@@ -58,7 +58,9 @@ Result<RegistryClient> RegistryClient::make(const ImageReference& image) {
   client.transport_ = image.transport;
   client.by_digest_ = format("docker://{}/{}@", image.registry, image.repository);
   client.plain_ = is_loopback_registry(image.registry);
-  if (const auto credentials = credentials_for(image)) {
+  if (!image.login.empty() || !image.password.empty()) {
+    client.credentials_ = TRY(in_memory(docker_auth_file(image.registry, {image.login, image.password})));
+  } else if (const auto credentials = credentials_for(image)) {
     client.credentials_ = TRY(in_memory(docker_auth_file(image.registry, *credentials)));
   } else if (!image.user.empty()) {
     return denied(format("no credentials of {} for {} in ~/.config/enroot/.credentials", image.user, image.registry));

@@ -13,6 +13,7 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "container/box.h"
+#include "container/credentials.h"
 #include "container/documents.h"
 #include "container/image_store.h"
 #include "container/oci_config.h"
@@ -42,6 +43,17 @@ void enter_network_of_node() {
     (void)::setns(node.get(), CLONE_NEWNET);
 }
 
+// What may take all goes first, and what may take much before what may take little: never what keeps the node.
+// Source: kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction ("Node out of memory behavior").
+std::int32_t oom_score_of(std::uint64_t memory_bytes) {
+  constexpr std::int32_t kFirst = 1000, kLast = 2;
+  const auto all =
+      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (memory_bytes == 0 || memory_bytes >= all)
+    return kFirst;
+  return std::max(kLast, kFirst - static_cast<std::int32_t>(kFirst * (memory_bytes / 1024) / (all / 1024)));
+}
+
 class BundleMaker {
  public:
   explicit BundleMaker(const BundleAsk& ask)
@@ -61,6 +73,9 @@ class BundleMaker {
     }
     ContainerWord told;
     told.image = digest();
+    told.uid = user_.uid;
+    told.gid = user_.gid;
+    told.groups = user_.groups;
     return told;
   }
 
@@ -83,31 +98,75 @@ class BundleMaker {
   }
 
   bool fetch() {
-    const std::string& name = one_.container.image;
+    auto image = image_of(one_.container.image, one_.fetch);
+    if (image.ok())
+      image_ = std::move(*image);
+    return image.ok();
+  }
+
+  // failure_ says why there is none.
+  Result<StoredImage> image_of(const std::string& name, SandboxContainer::Fetch how) {
     const auto parsed = parse_image(name);
     if (!parsed.ok()) {
       fail("InvalidImageName", format("\"{}\" names no image: {}", name, parsed.error().message));
-      return false;
+      return parsed.error();
     }
+    const auto logins = logins_for(*parsed);
     using Fetch = SandboxContainer::Fetch;
-    if (one_.fetch != Fetch::kAlways)
-      if (auto known = store_.known(name); known.ok()) {
-        image_ = std::move(*known);
-        return true;
-      }
-    if (one_.fetch == Fetch::kNever) {
+    if (how != Fetch::kAlways)
+      if (auto known = store_.known(name); known.ok() && store_.is_for(known->key, shown(logins)))
+        return known;
+    if (how == Fetch::kNever) {
       fail("ErrImageNeverPull", format("Container image \"{}\" is not present with pull policy of Never", name));
-      return false;
+      return not_found(failure_.message);
     }
     enter_network_of_node();
-    auto fetched = store_.fetch(*parsed);
+    auto fetched = fetch_as(*parsed, logins);
     if (!fetched.ok()) {
       fail("ErrImagePull", format("failed to pull image \"{}\": {}", name, fetched.error().message));
-      return false;
+      return fetched;
     }
-    image_ = std::move(*fetched);
-    store_.remember(name, image_.key);
-    return true;
+    store_.remember(name, fetched->key);
+    return fetched;
+  }
+
+  using Logins = std::vector<const FrontEndFiles::Login*>;
+
+  Logins logins_for(const ImageReference& image) const {
+    Logins out;
+    const std::string name = format("{}/{}", image.registry, image.repository);
+    for (const FrontEndFiles::Login& login : ask_.logins)
+      if (image.source == ImageReference::Source::kRegistry && login_is_for(login.images, name))
+        out.push_back(&login);
+    return out;
+  }
+
+  static std::string words_of(const FrontEndFiles::Login& login) { return login.user + ":" + login.password; }
+  static std::vector<std::string> shown(const Logins& logins) {
+    std::vector<std::string> out;
+    for (const FrontEndFiles::Login* login : logins) out.push_back(words_of(*login));
+    return out;
+  }
+
+  // With each of the logins, and as whoever asks: what the last one was told, if all were refused.
+  Result<StoredImage> fetch_as(ImageReference image, const Logins& logins) {
+    if (!image.digest.empty())
+      image.asks_always = !store_.is_for(store_.key_of(image.digest), shown(logins));
+    for (const FrontEndFiles::Login* login : logins) {
+      image.login = login->user;
+      image.password = login->password;
+      auto fetched = store_.fetch(image);
+      if (!fetched.ok())
+        continue;
+      store_.note_login(fetched->key, words_of(*login));
+      return fetched;
+    }
+    image.login.clear();
+    image.password.clear();
+    auto fetched = store_.fetch(image);
+    if (fetched.ok() && (image.digest.empty() || image.asks_always))
+      store_.note_login(fetched->key, "");
+    return fetched;
   }
 
   // Its own folder is new: of a life there is one try after another.
@@ -142,6 +201,7 @@ class BundleMaker {
     plan.milli_cores = one_.milli_cores;
     plan.cpu_weight = one_.cpu_weight;
     plan.memory_bytes = one_.memory_bytes;
+    plan.oom_score = oom_score_of(one_.memory_bytes);
     TRY(read_filter(plan));
     auto config = oci_config(plan);
     if (!config.ok()) {
@@ -164,12 +224,17 @@ class BundleMaker {
       return user.error();
     }
     plan.user = std::move(*user);
+    if (one_.rights.never_root && !may_run(plan.user))
+      return denied(failure_.message);
     if (one_.rights.gid)
       plan.user.gid = *one_.rights.gid;
     std::vector<std::uint32_t>& groups = plan.user.groups;
+    if (one_.rights.only_given_groups)
+      groups.clear();
     groups.insert(groups.end(), one_.rights.groups.begin(), one_.rights.groups.end());
     if (ask_.sandbox.files_group)
       groups.push_back(*ask_.sandbox.files_group);
+    user_ = plan.user;
     if (one_.container.entrypoint || one_.argv.empty())
       plan.argv = image_.config.entrypoint;
     plan.argv.insert(plan.argv.end(), one_.argv.begin(), one_.argv.end());
@@ -194,11 +259,33 @@ class BundleMaker {
     return plan;
   }
 
+  // Source: kubernetes.io/docs/tasks/configure-pod-container/security-context (runAsNonRoot): a name may be anybody's.
+  bool may_run(const ImageUser& user) {
+    const std::string_view name = std::string_view(image_.config.user).substr(0, image_.config.user.find(':'));
+    if (!one_.rights.uid && !name.empty() && !parse_uint(name))
+      fail("CreateContainerConfigError",
+           format("container has runAsNonRoot and image has non-numeric user ({}), cannot verify user is non-root "
+                  "(container: {})",
+                  name, one_.name));
+    else if (user.uid == 0)
+      fail("CreateContainerConfigError",
+           format("container has runAsNonRoot and image will run as root (container: {})", one_.name));
+    else
+      return true;
+    return false;
+  }
+
   const SandboxVolume* volume_of(std::string_view name) const {
     for (const SandboxVolume& volume : ask_.sandbox.volumes)
       if (volume.name == name)
         return &volume;
     return nullptr;
+  }
+
+  std::optional<SandboxVolume::Kind> kind_of(const Mount& mount) const {
+    const std::string_view path = std::string_view(mount.source).substr(kVolumePrefix.size());
+    const SandboxVolume* volume = volume_of(path.substr(0, path.find('/')));
+    return volume ? std::optional(volume->kind) : std::nullopt;
   }
 
   // What lies in a volume, whatever links those who write there have made: bound to a place of ours, so that it is the
@@ -209,8 +296,17 @@ class BundleMaker {
     const SandboxVolume* volume = volume_of(path.substr(0, slash));
     if (!volume)
       return not_found(format("there is no volume {}", path.substr(0, slash)));
-    const std::string at =
-        volume->kind == SandboxVolume::Kind::kHost ? volume->path : format("{}/volumes/{}", ask_.folder, volume->name);
+    using Kind = SandboxVolume::Kind;
+    std::string at = volume->kind == Kind::kHost ? TRY(path_of_lasting(volume->path, ask_.home))
+                                                 : format("{}/volumes/{}", ask_.folder, volume->name);
+    if (volume->kind == Kind::kImage) {
+      using Fetch = SandboxContainer::Fetch;
+      const std::string& how = volume->path_type;
+      at = TRY(image_of(volume->path, how == "Always"  ? Fetch::kAlways
+                                      : how == "Never" ? Fetch::kNever
+                                                       : Fetch::kMissing))
+               .rootfs;
+    }
     const std::string below = slash == path.npos ? std::string() : std::string(path.substr(slash + 1));
     OpenFile source(::open(at.c_str(), O_PATH | O_CLOEXEC));
     if (!source.valid())
@@ -268,10 +364,19 @@ class BundleMaker {
       if (mount.source.starts_with(kVolumePrefix)) {
         auto source = bind_source(mount, number++);
         if (!source.ok()) {
-          fail("CreateContainerConfigError", source.error().message);
+          if (failure_.reason.empty())
+            fail("CreateContainerConfigError", source.error().message);
           return source.error();
         }
         out.source = std::move(*source);
+        // What root writes into such a volume later goes where its names lead: nobody inside may change them. Source:
+        // CVE-2017-1002102.
+        if (kind_of(mount) == SandboxVolume::Kind::kFiles)
+          out.read_only = true;
+        if (kind_of(mount) == SandboxVolume::Kind::kImage) {
+          out.read_only = true;
+          out.options.insert(out.options.end(), {"nosuid", "nodev", "noexec"});
+        }
       }
       plan.mounts.push_back(std::move(out));
     }
@@ -302,6 +407,7 @@ class BundleMaker {
   ImageStore store_;
   std::string folder_;
   StoredImage image_;
+  ImageUser user_;
   Failure failure_;
 };
 

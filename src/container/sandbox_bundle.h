@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "model/sandbox.h"
 #include "wire/container_word.h"
+#include "wire/front_end_files.h"
 
 namespace lockstep {
 
@@ -17,6 +19,7 @@ struct BundleAsk {
   std::uint32_t life = 0;
   std::string group;          // its control group
   std::string process_space;  // see OciPlan
+  std::vector<FrontEndFiles::Login> logins;
 };
 
 // kImage, or why it cannot be run.

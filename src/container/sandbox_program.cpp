@@ -1,6 +1,7 @@
 #include "container/sandbox_program.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/plain_file.h"
 #include "base/text.h"
@@ -22,6 +23,16 @@ Result<Sandbox> read_spec(const std::string& folder) {
   return decode_sandbox(TRY(read_plain(format("{}/{}", folder, kSandboxSpecFile), Links::kRefused, kSpecMax)));
 }
 
+// From its input, where there are some.
+std::vector<FrontEndFiles::Login> read_logins() {
+  std::string text;
+  char chunk[16 << 10];
+  for (ssize_t n; (n = ::read(0, chunk, sizeof chunk)) > 0 && text.size() < kFrontEndFilesMax;)
+    text.append(chunk, static_cast<std::size_t>(n));
+  auto logins = decode_logins(text);
+  return logins.ok() ? std::move(*logins) : std::vector<FrontEndFiles::Login>();
+}
+
 std::string unless_none(const std::string& word) { return word == "-" ? std::string() : word; }
 
 }  // namespace
@@ -36,7 +47,7 @@ int run_bundle(const BundleWords& words) {
     told.message = as_phrase(sandbox.ok() ? "what is to run cannot be read" : sandbox.error().message);
   } else {
     told = make_bundle({words.home, words.folder, std::move(*sandbox), static_cast<std::uint32_t>(*life),
-                        unless_none(words.group), unless_none(words.process_space)});
+                        unless_none(words.group), unless_none(words.process_space), read_logins()});
   }
   return print(encode_container_word(told));
 }

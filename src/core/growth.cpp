@@ -25,8 +25,8 @@ std::vector<const Node*> nodes_of_grants(const Txn& txn, const std::vector<Grant
   return nodes;
 }
 
-// The job has these grants from now on. What it had until now is charged, so that nothing counts as used for longer or
-// shorter than it was.
+}  // namespace
+
 Ref<Job> regrant(Txn& txn, const Job& before, std::vector<Grant> grants, std::vector<MemberState> members) {
   charge_usage(txn, before, txn.now());
   auto allocation = std::make_shared<Allocation>(*before.allocation);
@@ -40,6 +40,8 @@ Ref<Job> regrant(Txn& txn, const Job& before, std::vector<Grant> grants, std::ve
   job.members = std::move(members);
   return txn.put(std::move(job));
 }
+
+namespace {
 
 // It had something there that is lost: nothing new may start there before the node is known to be another boot.
 bool has_left(const Txn& txn, const Job& job, NodeId node) {
@@ -102,7 +104,8 @@ Refusal objection_to_whole(const Txn& txn, const Job& job, const Partition& part
   return {};
 }
 
-// Why limits and reservations bar the job with all its grants for the time that it has left.
+}  // namespace
+
 Refusal objection_of_rules(const Txn& txn, const Job& job, const Partition& partition, const std::vector<Grant>& all,
                            const std::vector<const Node*>& nodes, StartRules& rules) {
   Ledger without = txn.inner().ledger;
@@ -114,6 +117,8 @@ Refusal objection_of_rules(const Txn& txn, const Job& job, const Partition& part
     return {"Barred", std::move(bar->detail), bar->wait};
   return {};
 }
+
+namespace {
 
 // Why the running job may not have these as well.
 Refusal objection_to_more(const Txn& txn, const Job& job, const PlannedGrowth& planned, StartRules& rules) {

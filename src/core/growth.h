@@ -10,6 +10,13 @@ namespace lockstep {
 // Applied whole, or refused.
 Refusal apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules);
 
+// The job has these grants from now on. What it had until now is charged, so that nothing counts as used for longer or
+// shorter than it was.
+Ref<Job> regrant(Txn& txn, const Job& before, std::vector<Grant> grants, std::vector<MemberState> members);
+// Why limits and reservations bar the running job with all these grants for the time that it has left.
+Refusal objection_of_rules(const Txn& txn, const Job& job, const Partition& partition, const std::vector<Grant>& all,
+                           const std::vector<const Node*>& nodes, StartRules& rules);
+
 // Whether the running job can do without what it has on the node, which is lost. Other nodes that cannot be reached
 // count as lost too.
 bool may_shrink(const Txn& txn, const Job& job, NodeId node);

@@ -1,6 +1,7 @@
 // Tasks that are sandboxes: what their records show of address and containers, and where they may run.
 #include "base/text.h"
 #include "core/testing.h"
+#include "model/bounds.h"
 #include "model/job.h"
 
 namespace lockstep {
@@ -180,6 +181,76 @@ TEST_F(Sandboxes, what_means_nothing_is_refused) {
   JobSpec many = spec({});
   for (int i = 0; i < 33; ++i) many.groups[0].sandbox.containers.push_back(container(format("c{}", i)));
   EXPECT_NE(refused(many).find("33"), std::string::npos);
+}
+
+struct RootsSandboxes : Sandboxes {
+  void start_one(std::uint32_t cores, std::int64_t memory_mb) {
+    w.must(NodeHello{with_range(1, "10.0.1.0/24")});
+    User root;
+    root.meta.name = "root";
+    JobSpec one = spec({container("web")});
+    one.user = w.must(PutUser{root}).user;
+    one.groups[0].sandbox.front_end_files = true;
+    one.groups[0].per_task.cores = cores;
+    one.groups[0].overcommit = cores == 0;
+    one.groups[0].per_task.memory_mb = memory_mb;
+    id = w.submit(std::move(one));
+    w.start_what_fits();
+    w.obey();
+  }
+  const Grant& grant() const { return w.state.tables().job(id)->allocation->grants[0]; }
+  Result<void> resize(std::uint32_t cores, std::int64_t memory_mb) {
+    UpdateJob change{.target = {id, {}}};
+    change.cores_per_task = cores;
+    change.memory_mb_per_task = memory_mb;
+    const auto done = w.run(change);
+    return done.ok() ? Result<void>() : Result<void>(done.error());
+  }
+};
+
+TEST_F(RootsSandboxes, containers_added_since_are_shown_behind_the_others_and_waited_for_by_nobody) {
+  start_one(1, 100);
+  ContainerStatus added = status(State::kRunning);
+  added.name = "looks";
+  tell({status(State::kRunning, 0, true), added});
+  ASSERT_EQ(task().containers->size(), 2u);
+  EXPECT_EQ(task().containers->at(1).name, "looks");
+  EXPECT_TRUE(task().ready);
+  tell(std::vector<ContainerStatus>(1 + kAddedContainersMax + 1, added));
+  EXPECT_EQ(task().containers->size(), 2u) << "a node that names more is not believed";
+}
+
+TEST_F(RootsSandboxes, have_more_or_less_of_their_node_while_they_run) {
+  start_one(2, 1000);
+  const CoreSet before = grant().cores;
+  EXPECT_EQ(before.count(), 2u);
+  ASSERT_TRUE(resize(4, 3000).ok());
+  EXPECT_EQ(grant().cores.count(), 4u);
+  EXPECT_TRUE(grant().cores.contains(before)) << "what it keeps stays where it is";
+  EXPECT_EQ(grant().memory_mb, 3000);
+  EXPECT_EQ(w.state.tables().job(id)->spec->groups[0].per_task.memory_mb, 3000);
+  ASSERT_TRUE(resize(1, 500).ok());
+  EXPECT_EQ(grant().cores.count(), 1u);
+  EXPECT_TRUE(before.contains(grant().cores));
+  ASSERT_TRUE(resize(0, 0).ok()) << "it shares what is there";
+  EXPECT_FALSE(grant().cores.any());
+  EXPECT_EQ(grant().memory_mb, 0);
+}
+
+TEST_F(RootsSandboxes, have_no_more_than_there_is) {
+  start_one(2, 1000);
+  EXPECT_EQ(resize(World::kCores + 1, 1000).error().code, Errc::kExhausted);
+  EXPECT_EQ(resize(2, 1'000'000'000).error().code, Errc::kExhausted);
+  EXPECT_EQ(resize(2, -2).error().code, Errc::kInvalid);
+  EXPECT_EQ(grant().cores.count(), 2u);
+  EXPECT_EQ(grant().memory_mb, 1000);
+}
+
+TEST_F(Sandboxes, of_others_stay_as_large_as_they_are) {
+  start({container("web")});
+  UpdateJob change{.target = {id, {}}};
+  change.memory_mb_per_task = 5;
+  EXPECT_EQ(w.refused(change), Errc::kUnsupported);
 }
 
 }  // namespace

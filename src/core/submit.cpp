@@ -102,6 +102,8 @@ Result<void> check_sandbox(const GroupSpec& group, const std::string& field) {
     has_main = has_main || one.kind == ContainerKind::kMain;
     if (one.argv.empty() && one.container.image.empty())
       return invalid(format("container {} has nothing to run", one.name), field);
+    if (one.kind == ContainerKind::kAdded || !one.sees_processes_of.empty())
+      return invalid(format("container {} can only be added to a sandbox that runs", one.name), field);
     if (!one.container.name.empty() || !one.container.save.empty() || !one.container.bundle.empty())
       return invalid(
           format("container {}: in a sandbox containers have no name, save and bundle of their own", one.name), field);
@@ -126,7 +128,7 @@ std::string asked_of_root(const Sandbox& sandbox) {
   for (const SandboxContainer& one : sandbox.containers) {
     if (one.rights != ContainerRights())
       return format("container {} has rights of its own", one.name);
-    if (one.milli_cores > 0 || one.cpu_weight > 0 || one.memory_bytes > 0)
+    if (one.milli_cores > 0 || one.cpu_weight > 0 || one.memory_bytes > 0 || one.disk_bytes > 0)
       return format("container {} has limits of its own", one.name);
     if (one.begun != ContainerHook() || one.ending != ContainerHook())
       return format("container {} has hooks", one.name);
@@ -136,6 +138,7 @@ std::string asked_of_root(const Sandbox& sandbox) {
   return sandbox.front_end_files                                                  ? "its front end gives files"
          : !sandbox.published.empty()                                             ? "ports of the node lead to it"
          : !sandbox.sysctls.empty()                                               ? "it has settings of the kernel"
+         : sandbox.disk_bytes > 0                                                 ? "it has a limit of disk"
          : sandbox.files_group                                                    ? "its volumes have a group"
          : !sandbox.aliases.empty() || sandbox.lookup != NameLookup()             ? "it has names of its own"
          : sandbox.shared_processes || sandbox.node_processes || sandbox.node_ipc ? "it shares processes or IPC"

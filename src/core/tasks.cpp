@@ -7,6 +7,7 @@
 #include "base/ip_range.h"
 #include "base/text.h"
 #include "core/attempts.h"
+#include "model/bounds.h"
 #include "model/job.h"
 #include "model/keys.h"
 #include "rules/growth.h"
@@ -197,9 +198,10 @@ void stamp(ContainerStatus& now, const ContainerStatus* before, Instant at) {
   }
 }
 
-// All that are to run for as long as the task does.
+// All that are to run for as long as the task does; nobody waits for what was put beside them.
 bool all_ready(const std::vector<ContainerStatus>& containers, const Sandbox& sandbox) {
-  for (std::size_t i = 0; i < containers.size(); ++i)
+  const std::size_t asked = std::max<std::size_t>(1, sandbox.containers.size());
+  for (std::size_t i = 0; i < containers.size() && i < asked; ++i)
     if (!containers[i].ready && (i >= sandbox.containers.size() || sandbox.containers[i].kind != ContainerKind::kInit))
       return false;
   return !containers.empty();
@@ -231,7 +233,8 @@ void take_address_back(Txn& txn, NodeId node, const Task& new_owner, const std::
 
 }  // namespace
 
-// A node may name other containers than were asked for; then it is believed of none.
+// A node may name fewer containers than were asked for; then it is believed of none. Those behind them were put beside
+// them since, by names that their front end knows.
 void on_task_containers(Txn& txn, NodeId node, const Job& job, const TaskContainers& report) {
   const Ref<Task> task = task_of(txn, node, job, report);
   if (!task || task->state == TaskState::kEnded)
@@ -240,10 +243,13 @@ void on_task_containers(Txn& txn, NodeId node, const Job& job, const TaskContain
   Task changed = *task;
   changed.reason = report.reason;
   const std::size_t expected = std::max<std::size_t>(1, sandbox.containers.size());
-  if (task->state == TaskState::kRunning && is_sandbox(sandbox) && report.containers.size() == expected) {
+  const std::size_t most = sandbox.front_end_files ? expected + kAddedContainersMax : expected;
+  if (task->state == TaskState::kRunning && is_sandbox(sandbox) && report.containers.size() >= expected &&
+      report.containers.size() <= most) {
     std::vector<ContainerStatus> containers = report.containers;
     for (std::size_t i = 0; i < containers.size(); ++i) {
-      containers[i].name = sandbox.containers.empty() ? kOnlyContainer : sandbox.containers[i].name;
+      if (i < expected)
+        containers[i].name = sandbox.containers.empty() ? kOnlyContainer : sandbox.containers[i].name;
       stamp(containers[i], i < task->containers.size() ? &task->containers.get()[i] : nullptr, txn.now());
     }
     changed.ready = all_ready(containers, sandbox);

@@ -7,7 +7,9 @@
 #include "core/attempts.h"
 #include "core/dependencies.h"
 #include "core/jobs.h"
+#include "core/resize.h"
 #include "core/timers.h"
+#include "model/bounds.h"
 #include "model/job.h"
 #include "rules/priority.h"
 #include "rules/user_words.h"
@@ -50,6 +52,13 @@ JobSpec changed(const JobSpec& before, const UpdateJob& u) {
   set_if(group.only_nodes, u.only_nodes);
   set_if(group.exclude_nodes, u.exclude_nodes);
   set_if(group.tasks, u.tasks);
+  set_if(group.per_task.memory_mb, u.memory_mb_per_task);
+  set_if(group.per_task.shared_milli, u.shared_milli_per_task);
+  if (u.cores_per_task) {
+    group.per_task.cores = *u.cores_per_task;
+    if (group.launch == Launch::kTasks)
+      group.overcommit = group.per_task.cores == 0;  // it shares what is there
+  }
   if (u.nodes) {
     // One task a node, as it is when nobody says otherwise, goes with the nodes.
     const bool follows = !u.tasks && group.tasks == group.nodes;
@@ -96,8 +105,12 @@ struct Changed {
 
 bool changes_standing(const UpdateJob& ask) { return ask.account || ask.qos || ask.reservation; }
 
+bool changes_size(const UpdateJob& ask) {
+  return ask.cores_per_task || ask.shared_milli_per_task || ask.memory_mb_per_task;
+}
+
 bool changes_turn(const UpdateJob& ask) {
-  return ask.time_limit || ask.nodes || ask.tasks || ask.name || ask.partitions;
+  return ask.time_limit || ask.nodes || ask.tasks || ask.name || ask.partitions || changes_size(ask);
 }
 
 // The spec the record gets, checked like a submission; that of the last element is taken again where it may be.
@@ -146,7 +159,19 @@ bool is_held_naturally(const Job& job) {
          job.hold == Hold::kBeginTime;
 }
 
+Result<void> check_size(const UpdateJob& ask) {
+  if (ask.cores_per_task && *ask.cores_per_task > kAmountMax)
+    return invalid(format("{} cores are more than a task can have", *ask.cores_per_task), "cores_per_task");
+  if (ask.shared_milli_per_task && *ask.shared_milli_per_task > 1000 * std::uint64_t{kAmountMax})
+    return invalid(format("{} thousandths of cores are more than a task can have", *ask.shared_milli_per_task),
+                   "shared_milli_per_task");
+  if (ask.memory_mb_per_task && (*ask.memory_mb_per_task < 0 || *ask.memory_mb_per_task > kMegabytesMax))
+    return invalid(format("{} MB are no amount of memory", *ask.memory_mb_per_task), "memory_mb_per_task");
+  return {};
+}
+
 Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask, Changed& last) {
+  TRY(check_size(ask));
   const Ref<Job> before = txn.job(id);
   const bool pending = before->state == JobState::kPending;
   if (!pending && needs_pending(ask))
@@ -165,7 +190,9 @@ Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask, Changed& la
   if (!pending && ask.time_limit)
     TRY(move_limit_end(txn, job, *before->spec));
   const bool settles = pending && is_held_naturally(job) && (ask.dependencies || ask.begin);
-  txn.put(std::move(job));
+  const Ref<Job> now = txn.put(std::move(job));
+  if (!pending && changes_size(ask))
+    TRY(resize_task(txn, *now));
   if (settles)
     settle_hold(txn, id);
   txn.refresh_timers(id);

@@ -333,9 +333,10 @@ void Http2Connection::feed(std::string_view bytes) {
 }
 
 void Http2Connection::head_read(std::int32_t id) {
-  Stream2* const stream = find(id);
-  if (!stream)
+  const auto known = streams_.find(id);
+  if (known == streams_.end())
     return;
+  const std::shared_ptr<Stream2> stream = known->second;  // room for the connection may be made of itself
   stream->head_done = true;
   HttpRequest& request = stream->request;
   request.peer = world_.peer;
@@ -349,8 +350,17 @@ void Http2Connection::head_read(std::int32_t id) {
     return refuse(400, "not a valid HTTP request: its target cannot be");
   const HttpLimits& limits = world_.limits;
   std::size_t bound = limits.body_bound ? limits.body_bound(request) : limits.body_bytes;
-  if (world_.peer.how == Peer::How::kNobody && !(limits.proves_itself && limits.proves_itself(request)))
-    bound = std::min(bound, limits.stranger_body_bytes);
+  if (world_.peer.how == Peer::How::kNobody) {
+    const std::string proven = limits.proven_user ? limits.proven_user(request) : std::string();
+    if (proven.empty()) {
+      bound = std::min(bound, limits.stranger_body_bytes);
+    } else {
+      world_.caller = world_.prove(proven);
+      if (over_)
+        return;
+      stream->memory = world_.lanes->hold(world_.caller, HttpHold::Of::kMemory);
+    }
+  }
   stream->body_max = bound;
   const auto length = request.headers.find("content-length");
   const auto announced = length == request.headers.end() ? std::nullopt : parse_uint(length->second);

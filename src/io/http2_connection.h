@@ -34,6 +34,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
     std::shared_ptr<HttpLanes> lanes;
     HttpCaller caller;
     Peer peer;
+    std::function<HttpCaller(const std::string& user)> prove;  // who the connection is counted as from now on
     std::function<void(std::string)> write;  // to the connection
     std::function<std::size_t()> unsent;     // of what was written
     std::function<void()> close;             // after what was written; called once, perhaps from inside feed()

@@ -222,8 +222,8 @@ void HttpSession::start() {
     const auto keep = shared_from_this();
     if (!two_ && first_ == 0 && slots_.empty() && in_.empty() && stream_->tls() && stream_->tls()->protocol() == "h2")
       begin_two();
-    if (two_)
-      return two_->feed(bytes);
+    if (const auto two = two_)
+      return two->feed(bytes);
     if (!stream_)
       return;
     in_.append(bytes);
@@ -244,6 +244,10 @@ void HttpSession::begin_two() {
                                                                   .lanes = host_->lanes,
                                                                   .caller = caller(),
                                                                   .peer = peer_,
+                                                                  .prove =
+                                                                      [this](const std::string& user) {
+                                                                        return count_as(user) ? caller() : HttpCaller();
+                                                                      },
                                                                   .write =
                                                                       [this](std::string bytes) {
                                                                         if (stream_)
@@ -346,8 +350,13 @@ bool HttpSession::head_read() {
   head.peer = peer_;
   const HttpLimits& limits = host_->limits;
   std::size_t bound = limits.body_bound ? limits.body_bound(head) : limits.body_bytes;
-  if (peer_.how == Peer::How::kNobody && !(limits.proves_itself && limits.proves_itself(head)))
-    bound = std::min(bound, limits.stranger_body_bytes);
+  if (peer_.how == Peer::How::kNobody) {
+    const std::string proven = limits.proven_user ? limits.proven_user(head) : std::string();
+    if (proven.empty())
+      bound = std::min(bound, limits.stranger_body_bytes);
+    else if (!count_as(proven))
+      return false;
+  }
   const auto announced = parser_.announced_bytes();
   if (announced.value_or(0) > bound) {
     refuse(413, format("the body has {} bytes, and {} {} takes at most {} from you", *announced, head.method, head.path,
@@ -404,6 +413,21 @@ bool HttpSession::learn_peer() {
   else if (stream_)
     refuse(503, format("{} has too many connections here", certificate.name));
   return false;
+}
+
+// What the connection holds is that user's from now on, where there is room for it; else its address's, as before.
+// False: the connection has ended.
+bool HttpSession::count_as(const std::string& user) {
+  const HttpCaller proven{HttpCaller::Lane::kUser, "proven " + user};
+  if (caller().name != proven.name && host_->introduce(this, proven)) {
+    HttpHold received = host_->lanes->hold(proven, HttpHold::Of::kMemory);
+    HttpHold answers = host_->lanes->hold(proven, HttpHold::Of::kMemory);
+    if (received.resize(receiving_.amount()))
+      receiving_ = std::move(received);
+    if (answers.resize(answering_->amount()))
+      *answering_ = std::move(answers);
+  }
+  return stream_ != nullptr;
 }
 
 void HttpSession::dispatch() {

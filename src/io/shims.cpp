@@ -454,6 +454,7 @@ void RealShims::tell_containers(const WorkId& key, std::string_view text) {
   ShimEvent event{.what = ShimEvent::What::kContainers, .key = key};
   event.address = std::move(told->address);
   event.containers = std::move(told->containers);
+  event.why = std::move(told->reason);
   tell(std::move(event));
 }
 

@@ -34,7 +34,8 @@ inline constexpr std::size_t kLabelsMax = 1024, kLabelsBytesMax = 256 << 10;    
 inline constexpr std::size_t kTargetsMax = 200'000, kTargetsBytesMax = 8 << 20;     // jobs named by one request
 inline constexpr std::size_t kLevelsMax = 16;                                       // of a topology
 inline constexpr std::size_t kLeavesMax = 100'000;
-inline constexpr std::size_t kAsksMax = 64;      // kinds of devices asked for at once; also Counted, ports, probes
+inline constexpr std::size_t kAsksMax = 64;  // kinds of devices asked for at once; also Counted, ports, probes
+inline constexpr std::size_t kNeighbourTermsMax = 32, kRulesMax = 64, kRuleValuesMax = 256;  // of a group
 inline constexpr std::size_t kTresMax = 256;     // amounts of one limit or weight
 inline constexpr std::size_t kGroupsMax = 1024;  // components of a job
 inline constexpr std::size_t kDependenciesMax = 1024;
@@ -47,6 +48,7 @@ inline constexpr std::size_t kWaitingPiecesMax =
     2 * kPiecesMax;                                      // of what is left of an array when some were picked out
 inline constexpr std::size_t kStagedPathsMax = 64;       // directories or files that are staged, one way
 inline constexpr std::size_t kContainersMax = 32;        // of a sandbox
+inline constexpr std::size_t kAddedContainersMax = 32;   // beside them, in its life
 inline constexpr std::size_t kVolumesMax = 64;           // likewise
 inline constexpr std::size_t kGroupIdsMax = 65'536;      // of a user: Linux' NGROUPS_MAX
 inline constexpr std::size_t kHoldingsMax = 65'536;      // attempts an agent says it holds

@@ -15,11 +15,21 @@
 namespace lockstep {
 
 struct ContainerAsk {
-  enum class What : unsigned char { kLogs, kExec, kAttach, kPort } what = What::kLogs;
+  enum class What : unsigned char {
+    kLogs,
+    kExec,
+    kAttach,
+    kPort,
+    kLook,  // nothing of a container: the sandbox asks its front end at once what has changed (wire/front_end_files.h)
+  } what = What::kLogs;
   JobId job;
   std::uint16_t group = 0;
   std::uint32_t index = 0;
   std::string container;
+  // Of a job that the cluster has forgotten, whose logs its node still has: where it ran, and whose it was.
+  std::string ran_on;
+  AttemptNo attempt = 0;
+  UserId user;
   // kLogs: the lines as they were written, each behind its time ("2026-11-26T15:00:00.000000000Z hello") where `times`.
   bool previous = false;  // of the life before this one
   bool follow = false;    // goes on until the container has ended

@@ -32,8 +32,52 @@ constexpr void describe(V& v, const DevicePart*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const LabelRule*) {
+  v("key", &LabelRule::key, bounded::kLabelName);
+  v("is", &LabelRule::is);
+  v("values", &LabelRule::values, bounded::Texts{kRuleValuesMax, kNamesBytesMax, bounded::kLabelName});
+}
+
+template <class V>
+constexpr void describe(V& v, const NodeWish*) {
+  v("weight", &NodeWish::weight, bounded::Between{0, 100});
+  v("rules", &NodeWish::rules, bounded::Items{kRulesMax});
+}
+
+template <class V>
+constexpr void describe(V& v, const NodeMark*) {
+  v.always("key", &NodeMark::key, bounded::kLabelName);
+  v("value", &NodeMark::value, bounded::kName);
+  v("effect", &NodeMark::effect);
+}
+
+template <class V>
+constexpr void describe(V& v, const BornMark*) {
+  v("key", &BornMark::key, bounded::kLabelName);
+  v("value", &BornMark::value, bounded::kName);
+  v("any_value", &BornMark::any_value);
+  v("any_effect", &BornMark::any_effect);
+  v("effect", &BornMark::effect);
+}
+
+template <class V>
+constexpr void describe(V& v, const NeighbourTerm*) {
+  v.always("wish", &NeighbourTerm::wish);
+  v("weight", &NeighbourTerm::weight, bounded::Between{0, 100});
+  v("level", &NeighbourTerm::level, bounded::kLabelName);
+  v("every_scope", &NeighbourTerm::every_scope);
+  v("scopes", &NeighbourTerm::scopes, bounded::kNames);
+  v("jobs", &NeighbourTerm::jobs, bounded::Items{kRulesMax});
+  v("skew_max", &NeighbourTerm::skew_max, bounded::Between{1, INT32_MAX});
+  v("places_min", &NeighbourTerm::places_min, bounded::Between{0, INT32_MAX});
+  v("all_nodes", &NeighbourTerm::all_nodes);
+  v("heeds_marks", &NeighbourTerm::heeds_marks);
+}
+
+template <class V>
 constexpr void describe(V& v, const Resources*) {
   v("cores", &Resources::cores, bounded::kCount);
+  v("shared_milli", &Resources::shared_milli, bounded::Between{0, 1000 * std::int64_t{kAmountMax}});
   v("memory_mb", &Resources::memory_mb, bounded::kMegabytes);
   v("devices", &Resources::devices, bounded::Items{kAsksMax});
   v("counted", &Resources::counted, bounded::Items{kAsksMax});
@@ -116,6 +160,12 @@ constexpr void describe(V& v, const Placement*) {
   v("segment", &Placement::segment);
   v("launch", &Placement::launch);
   v("endless", &Placement::endless);
+  v("spread", &Placement::spread);
+  v("minds_marks", &Placement::minds_marks);
+  v("bears", &Placement::bears, bounded::Items{kRulesMax});
+  v("node_rules", &Placement::node_rules, bounded::Items{kRulesMax});
+  v("node_wishes", &Placement::node_wishes, bounded::Items{kRulesMax});
+  v("neighbours", &Placement::neighbours, bounded::Items{kNeighbourTermsMax});
 }
 
 template <class V>
@@ -145,6 +195,8 @@ constexpr void describe(V& v, const ContainerRights*) {
   v("no_new_privileges", &ContainerRights::no_new_privileges);
   v("read_only_root", &ContainerRights::read_only_root);
   v("seccomp", &ContainerRights::seccomp, bounded::kPath);
+  v("never_root", &ContainerRights::never_root);
+  v("only_given_groups", &ContainerRights::only_given_groups);
 }
 
 template <class V>
@@ -187,6 +239,10 @@ constexpr void describe(V& v, const SandboxContainer*) {
   v("terminal", &SandboxContainer::terminal);
   v("fetch", &SandboxContainer::fetch);
   v("placed_env", &SandboxContainer::placed_env, bounded::Items{kAsksMax});
+  v("disk_bytes", &SandboxContainer::disk_bytes);
+  v("anew_for_cores", &SandboxContainer::anew_for_cores);
+  v("anew_for_memory", &SandboxContainer::anew_for_memory);
+  v("sees_processes_of", &SandboxContainer::sees_processes_of, bounded::kName);
   describe(v, static_cast<const Program*>(nullptr));
 }
 
@@ -233,6 +289,8 @@ constexpr void describe(V& v, const Sandbox*) {
   v("published", &Sandbox::published, bounded::Items{kAsksMax});
   v("sysctls", &Sandbox::sysctls, bounded::kVariables);
   v("files_group", &Sandbox::files_group);
+  v("files_group_where_other", &Sandbox::files_group_where_other);
+  v("disk_bytes", &Sandbox::disk_bytes);
   v("shared_processes", &Sandbox::shared_processes);
   v("node_processes", &Sandbox::node_processes);
   v("node_ipc", &Sandbox::node_ipc);
@@ -314,7 +372,10 @@ constexpr void describe(V& v, const JobSpec*) {
   v("command", &JobSpec::command, bounded::kBytes);
   v("interactive", &JobSpec::interactive);
   v("options", &JobSpec::options, bounded::kVariables);
+  v("precedence", &JobSpec::precedence);
+  v("waits_its_turn", &JobSpec::waits_its_turn);
   v("labels", &JobSpec::labels, bounded::kLabels);
+  v("scope", &JobSpec::scope, bounded::kName);
   v("health_check", &JobSpec::health_check, bounded::kName);
 }
 
@@ -367,6 +428,7 @@ constexpr void describe(V& v, const Grant*) {
   v("group", &Grant::group);
   v("tasks", &Grant::tasks);
   v("cores", &Grant::cores);
+  v("shared_milli", &Grant::shared_milli);
   v("memory_mb", &Grant::memory_mb, bounded::kMegabytes);
   v("devices", &Grant::devices);
   v("parts", &Grant::parts, bounded::Ours{});

@@ -187,7 +187,10 @@ constexpr void describe(V& v, const Node*) {
   v("tmp_disk_mb", &Node::tmp_disk_mb, bounded::kMegabytes);
   v("numa", &Node::numa, bounded::Items{CoreSet::kCapacity});
   v("devices", &Node::devices, bounded::Items{DeviceSet::kCapacity});
-  v("counted", &Node::counted, bounded::Items{kAsksMax});
+  v("counted", &Node::counted, bounded::Items{2 * kAsksMax});
+  v("added_counted", &Node::added_counted, bounded::Items{kAsksMax});
+  v("labels", &Node::labels, bounded::kLabels);
+  v("marks", &Node::marks, bounded::Items{kRulesMax});
   v("features", &Node::features, bounded::kNames);
   v("domains", &Node::domains, bounded::kLevels);
   v("weight", &Node::weight);
@@ -339,6 +342,12 @@ constexpr void describe(V& v, const ContainerStatus*) {
   v("last_reason", &ContainerStatus::last_reason, bounded::kPhrase);
   v("last_message", &ContainerStatus::last_message, bounded::kPhrase);
   v("image_digest", &ContainerStatus::image_digest, bounded::kName);
+  v("milli_cores", &ContainerStatus::milli_cores);
+  v("cpu_weight", &ContainerStatus::cpu_weight);
+  v("memory_bytes", &ContainerStatus::memory_bytes);
+  v("uid", &ContainerStatus::uid);
+  v("gid", &ContainerStatus::gid);
+  v("groups", &ContainerStatus::groups, bounded::Items{kNamesMax});
 }
 
 template <class V>

@@ -25,7 +25,9 @@ enum class TaskNetwork : unsigned char {
   kOwn,   // an address of its own, from the node's range
 };
 
-enum class ContainerKind : unsigned char { kMain, kInit, kSidecar };
+// kAdded: put beside the others while they run, by the front end's files (wire/front_end_files.h); it runs once, and
+// nothing waits for it.
+enum class ContainerKind : unsigned char { kMain, kInit, kSidecar, kAdded };
 
 // Who the processes of a container are and what they may do beyond a plain program. Only a sandbox of root's may ask
 // for more than its job's user has.
@@ -36,6 +38,8 @@ struct ContainerRights {
   bool privileged = false;                                       // every capability, and every device of the node
   bool no_new_privileges = false;                                // setuid programs give none
   bool read_only_root = false;
+  bool never_root = false;         // it does not start where its user is root, or no number that says so
+  bool only_given_groups = false;  // without those that the image has for its user
   std::string seccomp;  // "" = the node's usual filter, "unconfined", or a file under the node's folder of filters
   friend bool operator==(const ContainerRights&, const ContainerRights&) = default;
 };
@@ -79,6 +83,10 @@ struct SandboxContainer : Program {
   bool terminal = false;
   enum class Fetch : unsigned char { kMissing, kAlways, kNever } fetch = Fetch::kMissing;  // the image
   std::vector<PlacedVariable> placed_env;
+  std::uint64_t disk_bytes = 0;   // its log and what it writes outside of volumes, at most; 0 = no bound
+  bool anew_for_cores = false;    // it is started again when its share of cores changes
+  bool anew_for_memory = false;   // likewise
+  std::string sees_processes_of;  // kAdded: of that container; "" = its own
   friend bool operator==(const SandboxContainer&, const SandboxContainer&) = default;
 };
 
@@ -89,10 +97,12 @@ struct SandboxVolume {
     kMemory,  // the same in memory, counted as the task's
     kFiles,   // what the front end gives (SandboxFiles), kept up to date
     kHost,    // of the node; for sandboxes of root's only
+    kNfs,     // of another machine: path is "SERVER:/EXPORT"; for sandboxes of root's only
+    kImage,   // what an image holds, read-only: path is its name; for sandboxes of root's only
   } kind = Kind::kDisk;
   std::string name;
   std::uint64_t bytes_max = 0;  // kDisk, kMemory: 0 = no bound of its own
-  std::string path;             // kHost
+  std::string path;             // kHost, kNfs, kImage; kMemory: size of its pages ("2M"), "" = as usual
   // kHost: "" = whatever is there; "Directory", "File", "Socket", "CharDevice", "BlockDevice" must be;
   // "DirectoryOrCreate", "FileOrCreate" are made.
   std::string path_type;
@@ -131,7 +141,9 @@ struct Sandbox {
   std::vector<PublishedPort> published;
   std::vector<std::pair<std::string, std::string>> sysctls;  // of its own network and IPC
   std::optional<std::uint32_t> files_group;                  // volumes belong to this group, and its processes have it
-  bool shared_processes = false;                             // containers see each other's
+  bool files_group_where_other = false;                      // only volumes whose root is another group's are changed
+  std::uint64_t disk_bytes = 0;   // logs, layers and volumes on disk of all together, at most; 0 = no bound
+  bool shared_processes = false;  // containers see each other's
   bool node_processes = false, node_ipc = false;
   friend bool operator==(const Sandbox&, const Sandbox&) = default;
 };
@@ -160,6 +172,11 @@ struct ContainerStatus {
   Instant last_started, last_ended;  // of the life that ended before this one
   std::string last_reason, last_message;
   std::string image_digest;  // of the image that it runs: "sha256:…"
+  // Of this life: what its control group has, as in SandboxContainer, and who its first process is.
+  std::uint32_t milli_cores = 0, cpu_weight = 0;
+  std::uint64_t memory_bytes = 0;
+  std::optional<std::uint32_t> uid, gid;
+  std::vector<std::uint32_t> groups;
   friend bool operator==(const ContainerStatus&, const ContainerStatus&) = default;
 };
 

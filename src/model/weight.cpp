@@ -165,7 +165,7 @@ void weigh(Weigher& w, const Container& container) {
 constexpr std::size_t kUseFields = 13;
 
 void weigh(Weigher& w, const Resources& resources, const char* name) {
-  w.fields(3);
+  w.fields(4);
   weigh(w, resources.devices, name);
   weigh_counts(w, name, resources.counted);
 }
@@ -191,7 +191,7 @@ void weigh(Weigher& w, const ContainerHook& hook, const char* name) {
 }
 
 void weigh(Weigher& w, const ContainerRights& rights) {
-  w.fields(6);
+  w.fields(8);
   w.list("groups", rights.groups, [&](std::uint32_t) { w.bytes(11); });
   w.texts("add_capabilities", rights.add_capabilities);
   w.texts("drop_capabilities", rights.drop_capabilities);
@@ -199,7 +199,7 @@ void weigh(Weigher& w, const ContainerRights& rights) {
 }
 
 void weigh(Weigher& w, const Sandbox& sandbox) {
-  w.fields(8);
+  w.fields(10);
   w.list("volumes", sandbox.volumes, [&](const SandboxVolume& volume) {
     w.fields(2);
     w.text("name", volume.name);
@@ -222,7 +222,7 @@ void weigh(Weigher& w, const Sandbox& sandbox) {
   });
   w.pairs("sysctls", sandbox.sysctls);
   w.list("containers", sandbox.containers, [&](const SandboxContainer& container) {
-    w.fields(13);
+    w.fields(16);
     w.text("name", container.name);
     w.text("std_out", container.std_out);
     w.text("std_err", container.std_err);
@@ -234,6 +234,7 @@ void weigh(Weigher& w, const Sandbox& sandbox) {
     weigh(w, container.begun, "begun");
     weigh(w, container.ending, "ending");
     w.text("message_file", container.message_file);
+    w.text("sees_processes_of", container.sees_processes_of);
     w.list("placed_env", container.placed_env, [&](const PlacedVariable& variable) {
       w.fields(1);
       w.text("name", variable.name);
@@ -241,8 +242,40 @@ void weigh(Weigher& w, const Sandbox& sandbox) {
   });
 }
 
+void weigh(Weigher& w, const std::vector<LabelRule>& rules, const char* name) {
+  w.list(name, rules, [&](const LabelRule& rule) {
+    w.fields(1);
+    w.text("key", rule.key);
+    w.texts("values", rule.values);
+  });
+}
+
+void weigh(Weigher& w, const std::vector<NodeWish>& wishes, const char* name) {
+  w.list(name, wishes, [&](const NodeWish& wish) {
+    w.fields(1);
+    weigh(w, wish.rules, "rules");
+  });
+}
+
+void weigh_neighbours(Weigher& w, const GroupSpec& group) {
+  w.list("bears", group.bears, [&](const BornMark& mark) {
+    w.fields(3);
+    w.text("key", mark.key);
+    w.text("value", mark.value);
+  });
+  weigh(w, group.node_rules, "node_rules");
+  weigh(w, group.node_wishes, "node_wishes");
+  w.list("neighbours", group.neighbours, [&](const NeighbourTerm& term) {
+    w.fields(7);
+    w.text("level", term.level);
+    w.texts("scopes", term.scopes);
+    weigh(w, term.jobs, "jobs");
+  });
+}
+
 void weigh(Weigher& w, const GroupSpec& group) {
-  w.fields(28);
+  w.fields(32);
+  weigh_neighbours(w, group);
   w.text("name", group.name);
   weigh(w, group.per_task, "per_task");
   weigh(w, group.per_node, "per_node");
@@ -263,7 +296,7 @@ void weigh(Weigher& w, const GroupSpec& group) {
 }
 
 void weigh(Weigher& w, const JobSpec& spec) {
-  w.fields(24);
+  w.fields(26);
   w.text("name", spec.name);
   w.text("front_end", spec.front_end);
   w.text("account", spec.account);
@@ -299,6 +332,7 @@ void weigh(Weigher& w, const JobSpec& spec) {
   w.text("command", spec.command);
   w.pairs("options", spec.options);
   w.pairs("labels", spec.labels);
+  w.text("scope", spec.scope);
   w.text("health_check", spec.health_check);
 }
 
@@ -316,6 +350,7 @@ void weigh(Weigher& w, const std::vector<Grant>& grants, const char* name) {
     w.number("group", grant.group);
     w.number("tasks", grant.tasks);
     w.bits("cores", grant.cores);
+    w.number("shared_milli", grant.shared_milli);
     w.number("memory_mb", static_cast<std::uint64_t>(grant.memory_mb));
     w.bits("devices", grant.devices);
     weigh_parts(w, "parts", grant.parts);
@@ -486,6 +521,13 @@ void weigh(Weigher& w, const Node& node) {
     w.bytes(4);
   });
   weigh_counts(w, "counted", node.counted);
+  weigh_counts(w, "added_counted", node.added_counted);
+  w.pairs("labels", node.labels);
+  w.list("marks", node.marks, [&](const NodeMark& mark) {
+    w.fields(1);
+    w.text("key", mark.key);
+    w.text("value", mark.value);
+  });
   w.texts("features", node.features);
   w.texts("domains", node.domains);
   w.list("unconfirmed", node.unconfirmed, [&](const Unconfirmed&) { w.fields(4); });
@@ -522,7 +564,8 @@ void weigh(Weigher& w, const Task& task) {
   w.text("address", task.address);
   w.text("reason", task.reason);
   w.list("containers", task.containers, [&](const ContainerStatus& container) {
-    w.fields(13);
+    w.fields(18);
+    w.list("groups", container.groups, [&](std::uint32_t) { w.bytes(11); });
     w.text("name", container.name);
     w.text("reason", container.reason);
     w.text("message", container.message);

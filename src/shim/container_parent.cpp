@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -245,9 +246,15 @@ class Parent {
       fail(ContainerWord::What::kCannotYet, "CreateContainerError", "pipe");
     const std::string group = group_.empty() ? "-" : group_;
     const std::string space = room_.process_space.empty() ? "-" : room_.process_space;
+    // On no disk, and in no environment that could be read.
+    const int logins = life_.logins.empty() ? -1 : ::memfd_create("logins", MFD_CLOEXEC);
+    if (logins >= 0 && (::write(logins, life_.logins.data(), life_.logins.size()) < 0 || ::lseek(logins, 0, SEEK_SET)))
+      fail(ContainerWord::What::kCannotYet, "CreateContainerError", "logins cannot be handed on");
     const pid_t pid =
-        start({{room_.program, "bundle", room_.home, room_.folder, folder_, group, space}, {}, -1, ends[1], 2});
+        start({{room_.program, "bundle", room_.home, room_.folder, folder_, group, space}, {}, logins, ends[1], 2});
     ::close(ends[1]);
+    if (logins >= 0)
+      ::close(logins);
     told_ = ends[0];
     wait_for(pid, {{told_, POLLIN, 0}});
     const std::string line = std::exchange(told_line_, {});

@@ -19,6 +19,7 @@ struct ContainedLife {
   std::uint32_t life = 0;
   const SandboxRoom& room;
   std::string std_out, std_err;  // files of the node that take its output; "" = a log of its own
+  std::string logins;            // encode_logins, for its image; "" = none
 };
 
 // Runs until the container has ended, in a process of its own whose signals are blocked. SIGTERM is passed on, SIGUSR1

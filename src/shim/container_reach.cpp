@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
@@ -14,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +30,7 @@
 #include "shim/container_frames.h"
 #include "shim/container_log.h"
 #include "shim/container_parent.h"
+#include "shim/sandbox_keeper.h"
 #include "shim/task_inheritance.h"
 #include "wire/container_ask_text.h"
 #include "wire/json_text.h"
@@ -84,7 +88,7 @@ Result<Target> find_target(const char* home, const NodeContainerAsk& asked) {
     return invalid("names no task");
   Target target;
   target.sandbox = sandbox_folder(home, *work);
-  if (asked.ask.what == ContainerAsk::What::kPort)
+  if (asked.ask.what == ContainerAsk::What::kPort || asked.ask.what == ContainerAsk::What::kLook)
     return target;
   if (!is_plain_name(asked.ask.container))
     return invalid("names no container");
@@ -118,6 +122,39 @@ bool set_size(int terminal, std::string_view words) {
   size.ws_col = static_cast<unsigned short>(*columns);
   size.ws_row = static_cast<unsigned short>(*rows);
   return ::ioctl(terminal, TIOCSWINSZ, &size) == 0;
+}
+
+// The keeper's process holds its lock for as long as it is there: a number alone may be another's by now.
+class KeeperProcess {
+ public:
+  explicit KeeperProcess(const std::string& sandbox) : path_(sandbox + "/keeper") {
+    const auto text = read_plain(path_, Links::kRefused, 64);
+    const auto pid = text.ok() ? parse_uint(trim(*text)) : std::nullopt;
+    pid_ = pid && *pid <= INT32_MAX ? static_cast<pid_t>(*pid) : 0;
+  }
+  pid_t pid() const { return pid_; }  // 0: there is none
+  bool is_there() const {
+    const int lock = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    const bool there = pid_ > 0 && lock >= 0 && ::flock(lock, LOCK_SH | LOCK_NB) != 0;
+    if (lock >= 0)
+      ::close(lock);
+    return there;
+  }
+
+ private:
+  std::string path_;
+  pid_t pid_ = 0;
+};
+
+// The network, IPC and host name of the sandbox: runc joins those namespaces only that a container's configuration
+// names, and these are nobody's but the keeper's.
+bool enter_spaces(const std::string& sandbox) {
+  const KeeperProcess keeper(sandbox);
+  std::vector<int> spaces;
+  for (const char* name : {"net", "ipc", "uts"})
+    spaces.push_back(::open(format("/proc/{}/ns/{}", keeper.pid(), name).c_str(), O_RDONLY | O_CLOEXEC));
+  return keeper.is_there() &&
+         std::all_of(spaces.begin(), spaces.end(), [](int space) { return space >= 0 && ::setns(space, 0) == 0; });
 }
 
 // Between a stream of frames and the ends of a program. What either side does not take is not read from the other.
@@ -330,6 +367,8 @@ Result<void> open_ends(const ContainerAsk& ask, Ends& ends, ProgramPump& pump) {
 int serve_exec(const Target& target, const ContainerAsk& ask) {
   if (ask.argv.empty())
     return end_with("error there is no program to run");
+  if (!enter_spaces(target.sandbox))
+    return end_with("error container not found: its pod has ended");
   const std::string runtime = runtime_path(), log = format("{}/exec.{}.log", target.folder, ::getpid());
   const auto process = write_process(target, ask);
   if (!process.ok())
@@ -464,37 +503,55 @@ int serve_attach(const Target& target, const ContainerAsk& ask) {
 
 // --- a port of the sandbox ---
 
-// The keeper's process holds its lock for as long as it is there: a number alone may be another's by now.
-bool enter_network(const std::string& sandbox) {
-  const std::string path = sandbox + "/keeper";
-  const auto text = read_plain(path, Links::kRefused, 64);
-  const auto pid = text.ok() ? parse_uint(trim(*text)) : std::nullopt;
-  if (!pid)
-    return false;
-  const int network = ::open(format("/proc/{}/ns/net", *pid).c_str(), O_RDONLY | O_CLOEXEC);
-  const int lock = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool there = lock >= 0 && ::flock(lock, LOCK_SH | LOCK_NB) != 0 && network >= 0;
-  return there && ::setns(network, CLONE_NEWNET) == 0;
+int tell_keeper(const Target& target) {
+  const KeeperProcess keeper(target.sandbox);
+  const int process = static_cast<int>(::syscall(SYS_pidfd_open, keeper.pid(), 0));
+  return process >= 0 && keeper.is_there() && ::syscall(SYS_pidfd_send_signal, process, kLookSignal, nullptr, 0) == 0
+             ? 0
+             : 1;
+}
+
+// -1: nobody listens there.
+int connect_to(const sockaddr* address, socklen_t size) {
+  const int fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0 && ::connect(fd, address, size) == 0)
+    return fd;
+  if (fd >= 0)
+    ::close(fd);
+  return -1;
+}
+
+// Where the sandbox itself would look, and what listens on its address alone.
+int connect_inside(std::uint16_t port) {
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int fd = connect_to(reinterpret_cast<const sockaddr*>(&to), sizeof to);
+  sockaddr_in6 to6{};
+  to6.sin6_family = AF_INET6;
+  to6.sin6_port = htons(port);
+  to6.sin6_addr = in6addr_loopback;
+  if (fd < 0)
+    fd = connect_to(reinterpret_cast<const sockaddr*>(&to6), sizeof to6);
+  ifaddrs* all = nullptr;
+  if (fd >= 0 || ::getifaddrs(&all) != 0)
+    return fd;
+  for (const ifaddrs* one = all; one && fd < 0; one = one->ifa_next) {
+    if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET || (one->ifa_flags & IFF_LOOPBACK) != 0)
+      continue;
+    ::memcpy(&to, one->ifa_addr, sizeof to);
+    to.sin_port = htons(port);
+    fd = connect_to(reinterpret_cast<const sockaddr*>(&to), sizeof to);
+  }
+  ::freeifaddrs(all);
+  return fd;
 }
 
 int serve_port(const Target& target, const ContainerAsk& ask) {
-  if (!enter_network(target.sandbox))
+  const int fd = enter_spaces(target.sandbox) ? connect_inside(ask.port) : -1;
+  if (fd < 0)
     return 1;
-  int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(ask.port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) {
-    ::close(fd);
-    fd = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in6 to6{};
-    to6.sin6_family = AF_INET6;
-    to6.sin6_port = htons(ask.port);
-    to6.sin6_addr = in6addr_loopback;
-    if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&to6), sizeof to6) != 0)
-      return 1;
-  }
   const auto pass = [](std::string_view bytes, std::string& out) {
     out.append(bytes);
     return true;
@@ -504,6 +561,32 @@ int serve_port(const Target& target, const ContainerAsk& ask) {
 }
 
 }  // namespace
+
+void become_resize(const std::string& sandbox, const SandboxContainer& container, std::uint32_t life) {
+  constexpr std::uint64_t kPeriod = 100'000, kSharesOfCore = 1024, kSharesLeast = 2;
+  std::vector<std::string> words = {runtime_path(), "--root", runtime_records(sandbox), "update"};
+  const auto say = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
+  say("--cpu-period", std::to_string(kPeriod));
+  say("--cpu-quota", container.milli_cores > 0
+                         ? std::to_string(std::max<std::uint64_t>(1000, container.milli_cores * kPeriod / 1000))
+                         : "-1");
+  if (container.cpu_weight > 0)
+    say("--cpu-share", std::to_string(std::max(kSharesLeast, container.cpu_weight * kSharesOfCore / 1000)));
+  const std::string memory = container.memory_bytes > 0 ? std::to_string(container.memory_bytes) : "-1";
+  say("--memory", memory);
+  say("--memory-swap", memory);
+  words.push_back(runtime_id(container.name, life));
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int fd : {0, 1, 2}) ::dup2(null, fd);
+  close_on_exec_from(3);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  char path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
+  char* env[] = {path, nullptr};
+  ::execve(pointers[0], pointers.data(), env);
+  ::_exit(127);
+}
 
 void become_beside(const std::string& sandbox, const std::string& container, std::uint32_t life,
                    const std::vector<std::string>& argv) {
@@ -547,6 +630,7 @@ int run_reach(const char* home) {
     case What::kExec: return serve_exec(*target, ask);
     case What::kAttach: return serve_attach(*target, ask);
     case What::kPort: return serve_port(*target, ask);
+    case What::kLook: return tell_keeper(*target);
   }
   return 2;
 }

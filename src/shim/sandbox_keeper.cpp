@@ -23,6 +23,7 @@
 #include "shim/container_parent.h"
 #include "shim/container_reach.h"
 #include "shim/process_tree.h"
+#include "shim/sandbox_disk.h"
 #include "shim/sandbox_logic.h"
 #include "shim/sandbox_program.h"
 #include "shim/sandbox_room.h"
@@ -37,8 +38,9 @@ namespace {
 
 constexpr std::int64_t kTellEveryUs = 20'000;
 constexpr std::size_t kSpecMax = 4 << 20;
+constexpr std::size_t kContainersMost = 64;  // with those that are added
 constexpr Duration kGraceOtherwise = seconds(30);
-constexpr Duration kAgain = seconds(2), kFilesEvery = seconds(20);
+constexpr Duration kAgain = seconds(2), kFilesEvery = seconds(20), kDiskEvery = seconds(10);
 constexpr Duration kHookLongest = minutes(10);  // of a first hook, which nothing else bounds
 
 Instant now() { return Instant{boot_clock_us()}; }
@@ -83,6 +85,12 @@ class Keeper {
         has_room_(has_room(sandbox)),
         logic_(std::move(sandbox), grace, now()) {
     words_.resize(sandbox_.containers.size());
+    known_.resize(sandbox_.containers.size());
+    disk_at_ = now() + kDiskEvery;
+    watches_disk_ = sandbox_.disk_bytes > 0 ||
+                    std::any_of(sandbox_.volumes.begin(), sandbox_.volumes.end(), bounds_disk) ||
+                    std::any_of(sandbox_.containers.begin(), sandbox_.containers.end(),
+                                [](const SandboxContainer& one) { return one.disk_bytes > 0; });
     facts_ = {variable(kNodeNameVariable), variable(kNodeAddressVariable)};
     if (has_room_)
       hold_for_room("");
@@ -95,6 +103,7 @@ class Keeper {
     tell();
     while (!logic_.over()) {
       prepare();
+      look_at_disk();
       logic_.tick(now());
       for (const auto& order : logic_.take_orders()) carry_out(order);
       tell_if_due();
@@ -125,6 +134,8 @@ class Keeper {
 
   int time_to_wait() const {
     Instant due = std::min(logic_.next_timer(), prepare_at_);
+    if ((watches_disk_ && disk_pid_ == 0) || !again_.empty())
+      due = std::min(due, disk_at_);
     if (changed_)
       due = std::min(due, Instant{told_us_ + kTellEveryUs});
     if (due == kNever)
@@ -136,6 +147,8 @@ class Keeper {
     std::vector<pollfd> waits = {{signals, POLLIN, 0}};
     if (files_fd_ >= 0)
       waits.push_back({files_fd_, POLLIN, 0});
+    if (disk_fd_ >= 0)
+      waits.push_back({disk_fd_, POLLIN, 0});
     for (const auto& [fd, container] : beginning_) waits.push_back({fd, POLLIN, 0});
     if (::poll(waits.data(), waits.size(), time_to_wait()) <= 0)
       return;
@@ -144,6 +157,8 @@ class Keeper {
         continue;
       else if (waits[i].fd == files_fd_)
         read_files();
+      else if (waits[i].fd == disk_fd_)
+        read_disk();
       else if (is_contained(beginning_[waits[i].fd]))
         read_words(waits[i].fd);
       else
@@ -176,7 +191,11 @@ class Keeper {
   void hear(int signals) {
     signalfd_siginfo info{};
     while (::read(signals, &info, sizeof info) == sizeof info)
-      if (info.ssi_signo != SIGCHLD)
+      if (info.ssi_signo == kLookSignal && has_room_)
+        prepare_at_ = look_again_ = now();
+      else if (info.ssi_signo == kLookSignal)
+        continue;
+      else if (info.ssi_signo != SIGCHLD)
         logic_.told_to_end(now());
     changed_ = true;
   }
@@ -194,6 +213,11 @@ class Keeper {
       } else if (pid == files_pid_) {
         read_files();
         files_pid_ = 0;
+      } else if (pid == disk_pid_) {
+        disk_pid_ = 0;
+      } else if (const auto resize = resizes_.find(pid); resize != resizes_.end()) {
+        resized(resize->second, WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        resizes_.erase(resize);
       } else if (const auto probe = probes_.find(pid); probe != probes_.end()) {
         const ProbeRun run = probe->second;
         probes_.erase(probe);
@@ -238,8 +262,15 @@ class Keeper {
   void take_word(std::size_t i, const ContainerWord& word) {
     using What = ContainerWord::What;
     switch (word.what) {
-      case What::kImage: return logic_.uses_image(i, word.image);
-      case What::kBegan: return logic_.began(i, now());
+      case What::kImage:
+        known_[i].uid = word.uid;
+        known_[i].gid = word.gid;
+        known_[i].groups = word.groups;
+        return logic_.uses_image(i, word.image);
+      case What::kBegan:
+        known_[i].first = word.pid;
+        logic_.began(i, now());
+        return resize(i);
       case What::kCannotYet:
       case What::kFailed: words_[i].failed = word; return;
       case What::kEnded: words_[i].ended = word; return;
@@ -255,6 +286,7 @@ class Keeper {
       } else {
         ++it;
       }
+    known_[i].first = 0;
     const Words words = std::exchange(words_[i], {});
     if (words.failed && words.failed->what == ContainerWord::What::kCannotYet)
       return logic_.cannot_yet(i, words.failed->reason, words.failed->message, now());
@@ -303,11 +335,23 @@ class Keeper {
       Sandbox sandbox = sandbox_;
       sandbox.containers[i] = settled(i);
       const SandboxContainer& one = sandbox.containers[i];
-      be_parent_of_contained({sandbox, i, logic_.life(i), *room_, one.std_out, one.std_err}, ends[1]);
+      SandboxRoom room = *room_;
+      if (one.kind == ContainerKind::kAdded)
+        room.process_space = processes_of(one.sees_processes_of);
+      be_parent_of_contained({sandbox, i, logic_.life(i), room, one.std_out, one.std_err, logins_}, ends[1]);
     }
     ::close(ends[1]);
     words_[i] = {};
+    known_[i].has = amounts_of(sandbox_.containers[i]);
     return out;
+  }
+
+  // Those of another container, if it runs; else those that all share, if they do.
+  std::string processes_of(const std::string& name) const {
+    for (std::size_t i = 0; i < sandbox_.containers.size(); ++i)
+      if (sandbox_.containers[i].name == name && known_[i].first > 0)
+        return format("/proc/{}/ns/pid", known_[i].first);
+    return room_->process_space;
   }
 
   Beside beside(std::size_t i) const {
@@ -325,7 +369,7 @@ class Keeper {
   void prepare() {
     if (!has_room_ || now() < prepare_at_ || files_pid_ != 0)
       return;
-    prepare_at_ = kNever;
+    prepare_at_ = look_again_ = kNever;
     if (!room_) {
       auto made = make_room(sandbox_, around_);
       if (!made.ok()) {
@@ -380,7 +424,8 @@ class Keeper {
   void take_files(const std::string& text) {
     const std::string_view line = trim(text);
     if (line == "same") {
-      prepare_at_ = now() + (holds_ ? kAgain : kFilesEvery);
+      if (look_again_ == kNever)
+        prepare_at_ = now() + (holds_ ? kAgain : kFilesEvery);
       return;
     }
     const auto files = line.starts_with("error ") || line.empty() ? Result<FrontEndFiles>(unheard(line))
@@ -393,14 +438,140 @@ class Keeper {
     }
     version_ = files->version.empty() ? "-" : files->version;
     variables_ = files->variables;
+    logins_ = files->logins.empty() ? std::string() : encode_logins(files->logins);
+    take_changes(*files);
     std::vector<SandboxLogic::Hold> holds;
     for (const FrontEndFiles::Wait& wait : files->waits)
       holds.push_back(
           {wait.container, wait.reason.empty() ? "ContainerCreating" : wait.reason, as_phrase(wait.message)});
     holds_ = !holds.empty();
     logic_.hold(std::move(holds), now());
-    prepare_at_ = now() + (holds_ ? kAgain : kFilesEvery);
+    if (look_again_ == kNever)
+      prepare_at_ = now() + (holds_ ? kAgain : kFilesEvery);
     changed_ = true;
+  }
+
+  // --- what is to be otherwise than when it was made ---
+
+  struct Amounts {
+    std::uint32_t milli_cores = 0, cpu_weight = 0;
+    std::uint64_t memory_bytes = 0;
+    friend bool operator==(const Amounts&, const Amounts&) = default;
+  };
+  template <class T>
+  static Amounts amounts_of(const T& one) {
+    return {one.milli_cores, one.cpu_weight, one.memory_bytes};
+  }
+
+  void take_changes(const FrontEndFiles& files) {
+    if (files.memory_mb > 0 && files.memory_mb != memory_mb_) {
+      if (memory_mb_ > 0)
+        change_memory_of_task(room_->group, static_cast<std::uint64_t>(memory_mb_) << 20,
+                              static_cast<std::uint64_t>(files.memory_mb) << 20);
+      memory_mb_ = files.memory_mb;
+    }
+    for (const SandboxContainer& one : files.added) {
+      const auto known = [&](const SandboxContainer& other) { return other.name == one.name; };
+      if (one.kind != ContainerKind::kAdded || !room_ ||
+          sandbox_.containers.size() >= kContainersMost ||
+          std::any_of(sandbox_.containers.begin(), sandbox_.containers.end(), known))
+        continue;
+      sandbox_.containers.push_back(one);
+      words_.emplace_back();
+      known_.emplace_back();
+      logic_.add(one, now());
+    }
+    for (const FrontEndFiles::Change& change : files.changes)
+      for (std::size_t i = 0; i < sandbox_.containers.size(); ++i)
+        if (sandbox_.containers[i].name == change.container)
+          take_change(i, change);
+  }
+
+  void take_change(std::size_t i, const FrontEndFiles::Change& change) {
+    SandboxContainer& one = sandbox_.containers[i];
+    const Amounts before = amounts_of(one), wanted = amounts_of(change);
+    const bool other_image = !change.image.empty() && change.image != one.container.image;
+    const bool other_cores = before.milli_cores != wanted.milli_cores || before.cpu_weight != wanted.cpu_weight;
+    const bool other_memory = before.memory_bytes != wanted.memory_bytes;
+    if (other_image)
+      one.container.image = change.image;
+    one.milli_cores = wanted.milli_cores;
+    one.cpu_weight = wanted.cpu_weight;
+    one.memory_bytes = wanted.memory_bytes;
+    if (other_image || (other_cores && one.anew_for_cores) || (other_memory && one.anew_for_memory))
+      logic_.renew(i, now());
+    else
+      resize(i);
+  }
+
+  // Its control group gets what it is to have. What the kernel refuses (less memory than is used) is tried again.
+  void resize(std::size_t i) {
+    const SandboxContainer& one = sandbox_.containers[i];
+    if (!is_contained(i) || known_[i].first == 0 || known_[i].has == amounts_of(one) ||
+        std::any_of(resizes_.begin(), resizes_.end(), [i](const auto& other) { return other.second.container == i; }))
+      return;
+    const pid_t pid = fork_child();
+    if (pid == 0) {
+      reset_signals();
+      become_resize(room_->folder, one, logic_.life(i));
+    }
+    if (pid > 0)
+      resizes_[pid] = {i, logic_.life(i), amounts_of(one)};
+  }
+
+  struct Resize {
+    std::size_t container = 0;
+    std::uint32_t life = 0;
+    Amounts amounts;
+  };
+  void resized(const Resize& done, bool good) {
+    if (logic_.life(done.container) != done.life)
+      return;
+    if (good) {
+      known_[done.container].has = done.amounts;
+      resize(done.container);
+    } else {
+      disk_at_ = std::min(disk_at_, now() + kAgain);
+      again_.push_back(done.container);
+    }
+    changed_ = true;
+  }
+
+  // --- disk ---
+
+  static bool bounds_disk(const SandboxVolume& volume) {
+    return volume.kind == SandboxVolume::Kind::kDisk && volume.bytes_max > 0;
+  }
+
+  void look_at_disk() {
+    if (now() < disk_at_)
+      return;
+    disk_at_ = now() + kDiskEvery;
+    for (const std::size_t i : std::exchange(again_, {})) resize(i);
+    if (!watches_disk_ || !room_ || disk_pid_ != 0 || !logic_.why_evicted().empty())
+      return;
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      return;
+    disk_pid_ = fork_child();
+    if (disk_pid_ == 0) {
+      const std::string why = disk_overrun(sandbox_, room_->folder);
+      [[maybe_unused]] const ssize_t told = ::write(ends[1], why.data(), why.size());
+      ::_exit(0);
+    }
+    ::close(ends[1]);
+    disk_fd_ = ends[0];
+    disk_pid_ = std::max(disk_pid_, 0);
+  }
+
+  void read_disk() {
+    char chunk[4096];
+    const ssize_t n = ::read(disk_fd_, chunk, sizeof chunk);
+    if (n > 0)
+      logic_.evict("Evicted: " + as_phrase({chunk, static_cast<std::size_t>(n)}), now());
+    if (n > 0 || (n < 0 && errno == EINTR))
+      return;
+    ::close(std::exchange(disk_fd_, -1));
   }
 
   static Error unheard(std::string_view line) {
@@ -471,12 +642,24 @@ class Keeper {
   // The shim always reads. Should it be gone, so are we in a moment.
   void tell() {
     changed_ = false;
-    if (told_ == logic_.containers())
+    std::vector<ContainerStatus> words = logic_.containers();
+    for (std::size_t i = 0; i < words.size(); ++i)
+      if (words[i].state != ContainerState::kWaiting && is_contained(i)) {
+        words[i].milli_cores = known_[i].has.milli_cores;
+        words[i].cpu_weight = known_[i].has.cpu_weight;
+        words[i].memory_bytes = known_[i].has.memory_bytes;
+        words[i].uid = known_[i].uid;
+        words[i].gid = known_[i].gid;
+        words[i].groups = known_[i].groups;
+      }
+    if (told_ == words && told_why_ == logic_.why_evicted())
       return;
-    told_ = logic_.containers();
+    told_ = std::move(words);
+    told_why_ = logic_.why_evicted();
     told_us_ = boot_clock_us();
     TaskContainers text;
     text.containers = told_;
+    text.reason = told_why_;
     const std::string line = encode_containers(text) + "\n";
     for (std::size_t at = 0; at < line.size();) {
       const ssize_t n = ::write(kSandboxStatusFd, line.data() + at, line.size() - at);
@@ -497,12 +680,30 @@ class Keeper {
   std::map<int, std::size_t>
       beginning_;  // by a descriptor: see StartedContainer; of those that runc makes, their words
   std::vector<Words> words_;
+  // Of the life that runs, or ran last.
+  struct Known {
+    pid_t first = 0;  // its first process; 0: it does not run
+    Amounts has;
+    std::optional<std::uint32_t> uid, gid;
+    std::vector<std::uint32_t> groups;
+  };
+  std::vector<Known> known_;
+  std::map<pid_t, Resize> resizes_;
+  std::vector<std::size_t> again_;  // whose amounts the kernel has refused
   std::map<pid_t, ProbeRun> probes_;
   Instant prepare_at_;  // when the room is made, or the front end is asked; kNever: not before something comes
   pid_t files_pid_ = 0;
   int files_fd_ = -1;
   std::string files_text_, version_;
+  Instant look_again_ = kNever;  // somebody said meanwhile that there is something new
   std::vector<FrontEndFiles::Variable> variables_;
+  std::string logins_;          // encode_logins; "" = none
+  std::int64_t memory_mb_ = 0;  // that the front end has told last
+  bool watches_disk_ = false;
+  Instant disk_at_ = kNever;
+  pid_t disk_pid_ = 0;
+  int disk_fd_ = -1;
+  std::string told_why_;
   bool holds_ = false;  // the front end has something that does not let all start
   std::vector<ContainerStatus> told_;
   std::int64_t told_us_ = 0;
@@ -519,7 +720,7 @@ int run_sandbox_keeper() {
   ::signal(SIGPIPE, SIG_IGN);
   sigset_t watched;
   ::sigemptyset(&watched);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::sigaddset(&watched, signal);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, kLookSignal}) ::sigaddset(&watched, signal);
   ::sigprocmask(SIG_BLOCK, &watched, nullptr);
   const int signals = ::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0)

@@ -4,6 +4,8 @@
 // that the container leaves behind, ends that with it, and ends as the container did.
 #pragma once
 
+#include <signal.h>
+
 namespace lockstep {
 
 inline constexpr const char* kSandboxOption = "--sandbox";
@@ -15,6 +17,9 @@ inline constexpr const char* kSandboxProgramVariable = "LOCKSTEP_SANDBOX_CONTAIN
 // Every container finds the sandbox's own address here, where it has one.
 inline constexpr const char* kTaskAddressVariable = "LOCKSTEP_TASK_ADDRESS";
 inline constexpr const char* kVolumesVariable = "LOCKSTEP_VOLUMES";  // folder with one for each volume, on the node
+
+// Tells it that its front end has something new for the sandbox (ContainerAsk::What::kLook).
+inline constexpr int kLookSignal = SIGUSR2;
 
 int run_sandbox_keeper();
 

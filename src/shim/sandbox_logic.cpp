@@ -43,8 +43,10 @@ bool SandboxLogic::may_start_again(std::size_t i, const ExitStatus& exit) const 
   const SandboxContainer& one = spec(i);
   if (ending_)
     return false;
-  if (one.kind == ContainerKind::kSidecar)
+  if (one.kind == ContainerKind::kSidecar || lives_[i].renews)
     return true;
+  if (one.kind == ContainerKind::kAdded)
+    return false;
   if (one.kind == ContainerKind::kInit && exit.ok())
     return false;
   if (one.restart == RestartRule::kNever || (one.restart == RestartRule::kOnFailure && exit.ok()))
@@ -66,7 +68,7 @@ void SandboxLogic::let_next_start(Instant now) {
   if (ending_)
     return;
   for (std::size_t i = 0; i < lives_.size(); ++i) {
-    if (is_main(i))
+    if (is_main(i) || is_added(i))
       continue;
     if (!lives_[i].is_wanted)
       start(i, now);
@@ -78,6 +80,42 @@ void SandboxLogic::let_next_start(Instant now) {
   for (std::size_t i = 0; i < lives_.size(); ++i)
     if (is_main(i) && !lives_[i].is_wanted)
       start(i, now);
+}
+
+void SandboxLogic::add(SandboxContainer one, Instant now) {
+  CHECK(one.kind == ContainerKind::kAdded, one.name);
+  sandbox_.containers.push_back(std::move(one));
+  const std::size_t i = lives_.size();
+  lives_.emplace_back();
+  statuses_.emplace_back();
+  statuses_[i].name = spec(i).name;
+  statuses_[i].reason = "ContainerCreating";
+  lives_[i].over = ending_;
+  if (!ending_)
+    start(i, now);
+}
+
+void SandboxLogic::renew(std::size_t i, Instant now) {
+  Life& life = lives_[i];
+  if (ending_ || life.over || !life.is_wanted)
+    return;
+  life.fetches = life.quick_ends = 0;
+  if (life.lives) {
+    life.renews = true;
+    end_container(i, now);
+  } else {
+    life.start_at = now;
+  }
+}
+
+void SandboxLogic::evict(std::string why, Instant now) {
+  if (!why_evicted_.empty())
+    return;
+  why_evicted_ = std::move(why);
+  grace_ = {};
+  end_by_ = std::min(end_by_, now);
+  if (!ending_)
+    begin_end(now);
 }
 
 const SandboxLogic::Hold* SandboxLogic::hold_on(std::size_t i) const {
@@ -238,7 +276,8 @@ void SandboxLogic::cannot_yet(std::size_t i, std::string reason, std::string mes
   // From the second time on it says that it takes its time.
   statuses_[i].reason = reason == "ErrImagePull" && life.fetches > 1 ? "ImagePullBackOff" : std::move(reason);
   statuses_[i].message = std::move(message);
-  life.start_at = now + back_off(life.fetches, kFetchAgainFirst, kFetchAgainLongest);
+  life.start_at =
+      std::exchange(life.renews, false) ? now : now + back_off(life.fetches, kFetchAgainFirst, kFetchAgainLongest);
 }
 
 void SandboxLogic::not_started(std::size_t i, std::string why, Instant now) {
@@ -264,8 +303,9 @@ void SandboxLogic::ended(std::size_t i, ExitStatus exit, Instant now, std::strin
   statuses_[i].ready = statuses_[i].begun = false;
   statuses_[i].exit = exit;
   if (may_start_again(i, exit)) {
-    life.quick_ends = now - life.began >= kSteadyAfter ? 1 : life.quick_ends + 1;
-    const Duration wait = back_off(life.quick_ends);
+    const bool renews = std::exchange(life.renews, false);
+    life.quick_ends = renews ? 0 : now - life.began >= kSteadyAfter ? 1 : life.quick_ends + 1;
+    const Duration wait = renews ? Duration{} : back_off(life.quick_ends);
     life.start_at = now + wait;
     ++statuses_[i].restarts;
     statuses_[i].state = ContainerState::kWaiting;
@@ -369,8 +409,10 @@ bool SandboxLogic::over() const {
 }
 
 ExitStatus SandboxLogic::result() const {
+  if (!why_evicted_.empty())
+    return {0, 9, false};
   for (std::size_t i = 0; i < lives_.size(); ++i)
-    if (spec(i).kind != ContainerKind::kSidecar && !statuses_[i].exit.ok() &&
+    if (spec(i).kind != ContainerKind::kSidecar && !is_added(i) && !statuses_[i].exit.ok() &&
         statuses_[i].state == ContainerState::kEnded)
       return statuses_[i].exit;
   const bool any_main_ended = std::any_of(statuses_.begin(), statuses_.end(), [this](const ContainerStatus& one) {

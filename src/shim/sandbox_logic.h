@@ -42,6 +42,13 @@ class SandboxLogic {
   };
   void hold(std::vector<Hold> holds, Instant now);
   void uses_image(std::size_t container, std::string digest) { statuses_[container].image_digest = std::move(digest); }
+  // One more, beside those that there are: it starts at once, runs once, and nothing waits for it.
+  void add(SandboxContainer one, Instant now);
+  // It is to be something else from now on: what runs is ended, whatever its rule, and started anew.
+  void renew(std::size_t container, Instant now);
+  // Everything ends now, and why is told of the sandbox as a whole.
+  void evict(std::string why, Instant now);
+  const std::string& why_evicted() const { return why_evicted_; }
   // The hook that was ordered last has come to its end.
   void hooked(std::size_t container, bool good, Instant now);
   // Of a life that is over nothing is heard any more.
@@ -77,9 +84,11 @@ class SandboxLogic {
     bool is_wanted = false;  // its turn has come
     bool lives = false;      // it was ordered to start, and has not ended
     bool over = false;       // will not start again
+    bool renews = false;     // it ends in order to be started anew
   };
   const SandboxContainer& spec(std::size_t i) const { return sandbox_.containers[i]; }
   bool is_main(std::size_t i) const { return spec(i).kind == ContainerKind::kMain; }
+  bool is_added(std::size_t i) const { return spec(i).kind == ContainerKind::kAdded; }
   bool may_start_again(std::size_t i, const ExitStatus& exit) const;
   bool has_started_up(std::size_t i) const;
   void let_next_start(Instant now);
@@ -104,6 +113,7 @@ class SandboxLogic {
   Instant end_by_ = kNever;  // of a sandbox that was told to end
   bool ending_ = false;      // nothing starts any more
   bool failed_ = false;      // an init container failed for good
+  std::string why_evicted_;
 };
 
 }  // namespace lockstep

@@ -318,5 +318,67 @@ TEST(SandboxLogic, ReadinessMayTakeSeveralSuccesses) {
   EXPECT_TRUE(logic.containers()[0].ready);
 }
 
+TEST(SandboxLogic, WhatIsAddedStartsAtOnceRunsOnceAndIsWaitedForByNobody) {
+  auto logic = logic_of({container("setup", ContainerKind::kInit), container("main")});
+  orders(logic);
+  logic.add(container("looks", ContainerKind::kAdded), at(1));
+  EXPECT_EQ(orders(logic), (Orders{{What::kStart, 2}}));
+  EXPECT_EQ(state(logic, 1), ContainerState::kWaiting) << "the init container is not done";
+  logic.ended(2, {3, 0, false}, at(2));
+  EXPECT_EQ(state(logic, 2), ContainerState::kEnded);
+  logic.ended(0, {}, at(3));
+  EXPECT_EQ(orders(logic), (Orders{{What::kStart, 1}}));
+  logic.add(container("stays", ContainerKind::kAdded), at(4));
+  orders(logic);
+  logic.ended(1, {}, at(5));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 3}})) << "it ends with the main one";
+  logic.ended(3, {0, 15, false}, at(6));
+  EXPECT_TRUE(logic.over());
+  EXPECT_TRUE(logic.result().ok()) << "how it ended is not how the task did";
+  logic.add(container("late", ContainerKind::kAdded), at(7));
+  EXPECT_TRUE(orders(logic).empty());
+}
+
+TEST(SandboxLogic, WhatIsToBeSomethingElseIsStartedAnewWhateverItsRule) {
+  auto logic = logic_of({container("main")});
+  orders(logic);
+  logic.renew(0, at(1));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 0}}));
+  logic.ended(0, {0, 15, false}, at(2));
+  EXPECT_FALSE(logic.over());
+  EXPECT_EQ(logic.containers()[0].restarts, 1u);
+  logic.tick(at(2));
+  EXPECT_EQ(orders(logic, at(2)), (Orders{{What::kStart, 0}})) << "without a pause";
+  logic.ended(0, {}, at(3));
+  EXPECT_TRUE(logic.over()) << "by its rule from then on";
+  logic.renew(0, at(4));
+  EXPECT_TRUE(orders(logic).empty());
+}
+
+TEST(SandboxLogic, WhatWaitsForAnImageIsTriedAtOnceWithAnother) {
+  auto logic = logic_of({container("main")});
+  logic.take_orders();
+  logic.cannot_yet(0, "ErrImagePull", "no such image", at(1));
+  logic.tick(at(1));
+  EXPECT_TRUE(orders(logic).empty());
+  logic.renew(0, at(1));
+  logic.tick(at(1));
+  EXPECT_EQ(orders(logic), (Orders{{What::kStart, 0}}));
+}
+
+TEST(SandboxLogic, WhoIsPutOutEndsAtOnceAndHasFailed) {
+  auto logic = logic_of({container("main", ContainerKind::kMain, RestartRule::kAlways)});
+  orders(logic);
+  logic.evict("Evicted: too much", at(1));
+  logic.evict("Evicted: once more", at(1));
+  EXPECT_EQ(logic.why_evicted(), "Evicted: too much");
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 0}}));
+  logic.tick(at(1));
+  EXPECT_EQ(orders(logic), (Orders{{What::kKill, 0}})) << "without a grace";
+  logic.ended(0, {0, 9, false}, at(1));
+  EXPECT_TRUE(logic.over());
+  EXPECT_FALSE(logic.result().ok());
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -263,14 +264,44 @@ std::string host_or_own(const std::string& host, const std::string& own) {
   return !host.empty() ? host : own.empty() ? "127.0.0.1" : own;
 }
 
-bool network_probe_passes(const Probe& probe, const std::string& own_address) {
-  const std::string host = host_or_own(probe.host, own_address);
+// Over TLS the agent's program asks, in our place: `lockstep-agent https-look`, with the socket as its input and what
+// is to be asked as its descriptor 3. Returns where it cannot.
+void become_https_look(int fd, const HttpAsk& asked, const std::string& programs) {
+  constexpr int kAskFd = 3;
+  const std::string text = http_text(asked), program = programs + "/lockstep-agent";
+  const int held = ::memfd_create("ask", MFD_CLOEXEC);
+  if (held < 0 || ::write(held, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::lseek(held, 0, SEEK_SET) != 0)
+    return;
+  // Neither of them is 3 when it is put there.
+  const int socket = ::fcntl(fd, F_DUPFD_CLOEXEC, 10), ask = ::fcntl(held, F_DUPFD_CLOEXEC, 10);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ::dup2(null, 1);
+  ::dup2(null, 2);
+  ::dup2(socket, 0);
+  ::dup2(ask, kAskFd);
+  close_on_exec_from(kAskFd + 1);
+  ::execl(program.c_str(), program.c_str(), "https-look", nullptr);
+}
+
+bool asks_well(int fd, const HttpAsk& asked, bool tls, const std::string& programs) {
+  if (!tls)
+    return http_passes(fd, asked);
+  become_https_look(fd, asked, programs);
+  return false;
+}
+
+std::string folder_of(const std::string& program) { return program.substr(0, program.rfind('/')); }
+
+bool network_probe_passes(const Probe& probe, const SandboxSurroundings& around) {
+  const std::string host = host_or_own(probe.host, around.address);
   const int fd = connect_to(host, probe.port);
   if (fd < 0 || probe.how == Probe::How::kTcp)
     return fd >= 0;
   if (probe.how == Probe::How::kGrpc)
     return grpc_is_serving(fd, format("{}:{}", host, probe.port), probe.service);
-  return !probe.tls && http_passes(fd, {host, probe.path, probe.post_data, probe.port, &probe.headers});
+  return asks_well(fd, {host, probe.path, probe.post_data, probe.port, &probe.headers}, probe.tls,
+                   folder_of(around.program));
 }
 
 // It ends at the latest then: the signal is not the child's to ignore before it becomes a program.
@@ -405,7 +436,7 @@ pid_t start_probe(const SandboxContainer& container, std::uint32_t life, const P
   reset_signals();
   end_after(probe.timeout);
   if (probe.how != Probe::How::kExec)
-    ::_exit(network_probe_passes(probe, around.address) ? 0 : 1);
+    ::_exit(network_probe_passes(probe, around) ? 0 : 1);
   run_beside(container, life, probe.argv, probe.timeout, around, beside);
 }
 
@@ -429,7 +460,8 @@ pid_t start_hook(const SandboxContainer& container, std::uint32_t life, const Co
     case How::kHttp: {
       const std::string host = host_or_own(hook.host, around.address);
       const int fd = connect_to(host, hook.port);
-      ::_exit(fd >= 0 && !hook.tls && http_passes(fd, {host, hook.path, {}, hook.port, &hook.headers}) ? 0 : 1);
+      const HttpAsk ask{host, hook.path, {}, hook.port, &hook.headers};
+      ::_exit(fd >= 0 && asks_well(fd, ask, hook.tls, folder_of(around.program)) ? 0 : 1);
     }
     case How::kExec: run_beside(container, life, hook.argv, time, around, beside);
   }

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +22,7 @@
 #include "model/work_id.h"
 #include "shim/process_tree.h"
 #include "shim/task_inheritance.h"
+#include "wire/front_end_files.h"
 #include "wire/sandbox_paths.h"
 #include "wire/sandbox_text.h"
 
@@ -27,6 +30,7 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kGroupMount = "/sys/fs/cgroup";
+gid_t group_to_give = 0;  // of the walk that gives files to a group: nftw hands nothing on
 constexpr std::size_t kNamesFileMax = 1 << 20;
 // Of the kernel's settings those that belong to the sandbox's own namespaces; all others are the node's.
 constexpr std::string_view kOwnSettings[] = {"net.", "kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."};
@@ -75,7 +79,7 @@ Result<void> mount_memory(const std::string& path, const std::string& options) {
 }
 
 bool is_of_type(const std::string& type, mode_t mode) {
-  if (type == "Directory" || type == "DirectoryOrCreate")
+  if (type == "Directory" || type == "DirectoryOrCreate" || type == kLastingVolume)
     return S_ISDIR(mode);
   if (type == "File" || type == "FileOrCreate")
     return S_ISREG(mode);
@@ -89,8 +93,11 @@ bool is_of_type(const std::string& type, mode_t mode) {
 Result<void> settle_host_volume(const SandboxVolume& volume) {
   struct stat stat {};
   bool there = ::stat(volume.path.c_str(), &stat) == 0;
-  if (!there && volume.path_type == "DirectoryOrCreate") {
+  if (!there && (volume.path_type == "DirectoryOrCreate" || volume.path_type == kLastingVolume)) {
     TRY(make_path(volume.path, 0755));
+    // Whoever its first pod runs as is to write there.
+    if (volume.path_type == kLastingVolume)
+      ::chmod(volume.path.c_str(), 0777);
   } else if (!there && volume.path_type == "FileOrCreate") {
     TRY(put_text(volume.path, "", 0644));
   } else if (!there && volume.path_type.empty()) {
@@ -103,13 +110,88 @@ Result<void> settle_host_volume(const SandboxVolume& volume) {
       Errc::kNotFound, format("hostPath type check failed: {} is not a {}", volume.path, lower(volume.path_type)), {}};
 }
 
+// What lies in a volume that outlives its sandboxes is the group's, and so will be what is made there.
+// Source: kubernetes.io/docs/tasks/configure-pod-container/security-context (fsGroup).
+int give_to_group(const char* path, const struct stat* stat, int kind, FTW*) {
+  if (kind == FTW_SL || kind == FTW_NS || stat->st_nlink == 0)
+    return 0;
+  const bool is_folder = S_ISDIR(stat->st_mode);
+  if (::lchown(path, static_cast<uid_t>(-1), group_to_give) != 0)
+    return 1;
+  if (is_folder || S_ISREG(stat->st_mode))
+    return ::chmod(path, (stat->st_mode & 07777) | (is_folder ? 02770 : 0660)) == 0 ? 0 : 1;
+  return 0;
+}
+
+Result<void> settle_lasting_volume(const SandboxVolume& volume, const Sandbox& sandbox) {
+  struct stat stat {};
+  if (!sandbox.files_group || ::stat(volume.path.c_str(), &stat) != 0 || !S_ISDIR(stat.st_mode))
+    return {};
+  if (sandbox.files_group_where_other && stat.st_gid == *sandbox.files_group && (stat.st_mode & S_ISGID) != 0)
+    return {};
+  group_to_give = *sandbox.files_group;
+  constexpr int kDescriptors = 16;
+  if (::nftw(volume.path.c_str(), give_to_group, kDescriptors, FTW_PHYS | FTW_MOUNT) != 0)
+    return os_error(format("volume {} cannot be given to group {}", volume.name, *sandbox.files_group));
+  return {};
+}
+
+// By way of the node's own network: the sandbox's begins with us.
+Result<void> mount_nfs(const SandboxVolume& volume, const std::string& path) {
+  while (::umount2(path.c_str(), MNT_DETACH) == 0) {}
+  const char* const helper = "/sbin/mount.nfs";
+  if (::access(helper, X_OK) != 0)
+    return Error{Errc::kUnavailable,
+                 format("MountVolume.SetUp failed for volume \"{}\" : this node mounts no NFS: {} is in the package "
+                        "nfs-common",
+                        volume.name, helper),
+                 {}};
+  const pid_t pid = fork_child();
+  if (pid == 0) {
+    reset_signals();
+    const int network = ::open("/proc/1/ns/net", O_RDONLY | O_CLOEXEC);
+    if (network < 0 || ::setns(network, CLONE_NEWNET) != 0)
+      ::_exit(1);
+    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const int fd : {0, 1, 2}) ::dup2(null, fd);
+    close_on_exec_from(3);
+    ::execl(helper, helper, volume.path.c_str(), path.c_str(), "-o", "nosuid,nodev,soft,timeo=100,retry=0", nullptr);
+    ::_exit(127);
+  }
+  int status = 0;
+  while (pid > 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    return {};
+  return Error{Errc::kUnavailable,
+               format("MountVolume.SetUp failed for volume \"{}\" : mount.nfs {} failed", volume.name, volume.path),
+               {}};
+}
+
+Result<void> mount_huge_pages(const SandboxVolume& volume, const std::string& path) {
+  while (::umount2(path.c_str(), MNT_DETACH) == 0) {}
+  std::string options = format("mode=1777,pagesize={}", volume.path);
+  if (volume.bytes_max > 0)
+    options += format(",size={}", volume.bytes_max);
+  if (::mount("hugetlbfs", path.c_str(), "hugetlbfs", MS_NOSUID | MS_NODEV, options.c_str()) != 0)
+    return os_error(format("volume {}: this node has no pages of {}", volume.name, volume.path));
+  return {};
+}
+
 Result<void> make_volume(const SandboxVolume& volume, const std::string& folder, const Sandbox& sandbox) {
   using Kind = SandboxVolume::Kind;
-  if (volume.kind == Kind::kHost)
-    return settle_host_volume(volume);
+  if (volume.kind == Kind::kHost) {
+    TRY(settle_host_volume(volume));
+    return volume.path_type == kLastingVolume ? settle_lasting_volume(volume, sandbox) : Result<void>();
+  }
   const std::string path = format("{}/volumes/{}", folder, volume.name);
   TRY(make_path(path, 0777));
-  if (volume.kind == Kind::kMemory)
+  if (volume.kind == Kind::kNfs)
+    return mount_nfs(volume, path);
+  if (volume.kind == Kind::kImage)
+    return {};  // each of its containers is shown it as it is
+  if (volume.kind == Kind::kMemory && !volume.path.empty())
+    TRY(mount_huge_pages(volume, path));
+  else if (volume.kind == Kind::kMemory)
     TRY(mount_memory(path, volume.bytes_max > 0 ? format("mode=1777,size={}", volume.bytes_max) : "mode=1777"));
   mode_t mode = volume.kind == Kind::kFiles ? 0755 : volume.kind == Kind::kMemory ? 01777 : 0777;
   if (sandbox.files_group) {
@@ -291,7 +373,12 @@ Result<SandboxRoom> make_room(const Sandbox& sandbox, const SandboxSurroundings&
   TRY(put_text(room.folder + "/etc/hostname", name + "\n", 0644));
   TRY(put_text(room.folder + "/etc/resolv.conf", !lookup.empty() ? lookup : own_lookup ? *own_lookup : "", 0644));
   TRY(mount_memory(room.folder + "/shm", "mode=1777,size=65536k"));
-  for (const SandboxVolume& volume : sandbox.volumes) TRY(make_volume(volume, room.folder, sandbox));
+  for (const SandboxVolume& volume : sandbox.volumes) {
+    SandboxVolume here = volume;
+    if (here.kind == SandboxVolume::Kind::kHost)
+      here.path = TRY(path_of_lasting(here.path, room.home));
+    TRY(make_volume(here, room.folder, sandbox));
+  }
   for (const auto& [setting, value] : sandbox.sysctls) TRY(set_kernel(setting, value));
   const auto groups = read_plain("/proc/self/cgroup", Links::kRefused, kNamesFileMax);
   room.group = groups ? group_in(*groups) : std::string();
@@ -314,6 +401,26 @@ void leave_room(const SandboxRoom& room) {
     put_aside(room, path, format("{}.{}", room.work, part));
   }
   remove_groups(room);
+}
+
+void change_memory_of_task(const std::string& group, std::uint64_t before_bytes, std::uint64_t bytes) {
+  const std::string text = std::to_string(bytes), before = std::to_string(before_bytes);
+  // The outer ones first where there is more, so that the inner ones never have more than they.
+  std::vector<std::string> groups;
+  for (std::string left = group; !left.empty(); left.resize(left.rfind('/'))) groups.push_back(left);
+  if (bytes > before_bytes)
+    std::reverse(groups.begin(), groups.end());
+  for (const std::string& one : groups)
+    for (int round = 0; round < 2; ++round)  // memory and swap bound each other
+      for (const std::string& file : {format("{}/memory{}/memory.limit_in_bytes", kGroupMount, one),
+                                      format("{}/memory{}/memory.memsw.limit_in_bytes", kGroupMount, one),
+                                      format("{}{}/memory.max", kGroupMount, one)})
+        if (const auto now = read_plain(file, Links::kRefused, 64); now.ok() && trim(*now) == before) {
+          const int fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+          if (fd >= 0 && ::write(fd, text.data(), text.size()) < 0)
+            errno = 0;
+          ::close(fd);
+        }
 }
 
 // Under version 1 each controller has them once. Those of our task and job are their makers' to remove, where it has

@@ -40,6 +40,10 @@ void put_aside(const SandboxRoom& room, const std::string& path, const std::stri
 // The sandbox has ended: its logs stay, all else goes.
 void leave_room(const SandboxRoom& room);
 
+// The control groups of its task and job may have so much memory from now on, where they had so much before: what its
+// containers have is theirs alone. As far as the kernel lets them.
+void change_memory_of_task(const std::string& group, std::uint64_t before_bytes, std::uint64_t bytes);
+
 // Its containers' groups, which are empty by now, and what runc made beside them.
 void remove_groups(const SandboxRoom& room);
 

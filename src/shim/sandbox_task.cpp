@@ -97,6 +97,7 @@ bool SandboxTask::take(const std::string& line) {
   TaskContainers told;
   told.address = address();
   told.containers = std::move(said->containers);
+  told.reason = std::move(said->reason);
   std::string text = encode_containers(told);
   return std::exchange(told_, text) != text;
 }

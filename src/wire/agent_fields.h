@@ -131,7 +131,7 @@ constexpr void describe(V& v, const TaskContainers*) {
   v("index", &TaskContainers::index);
   v("incarnation", &TaskContainers::incarnation);
   v("address", &TaskContainers::address, kName);
-  v("containers", &TaskContainers::containers, Items{kContainersMax});
+  v("containers", &TaskContainers::containers, Items{kContainersMax + kAddedContainersMax});
   v("reason", &TaskContainers::reason, kPhrase);
 }
 

@@ -6,11 +6,14 @@ namespace lockstep {
 
 // Found by the type's namespace: nobody else writes it.
 static wire::WordList words_of(ContainerAsk::What) {
-  static constexpr std::string_view kWords[] = {"logs", "exec", "attach", "port"};
+  static constexpr std::string_view kWords[] = {"logs", "exec", "attach", "port", "look"};
   return kWords;
 }
 
 namespace wire {
+
+template <>
+inline constexpr std::size_t kUnwritten<ContainerAsk> = 3;  // where it ran and whose it was: the ticket says so
 
 template <class V>
 constexpr void describe(V& v, const ContainerAsk*) {

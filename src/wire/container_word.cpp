@@ -17,6 +17,9 @@ constexpr void describe(V& v, const ContainerWord*) {
   v.always("what", &ContainerWord::what);
   v("image", &ContainerWord::image, bounded::kName);
   v("pid", &ContainerWord::pid);
+  v("uid", &ContainerWord::uid);
+  v("gid", &ContainerWord::gid);
+  v("groups", &ContainerWord::groups, Items{2048});
   v("reason", &ContainerWord::reason, bounded::kName);
   v("message", &ContainerWord::message, bounded::kPhrase);
   v("oom", &ContainerWord::oom);

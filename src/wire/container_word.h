@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -18,7 +19,9 @@ struct ContainerWord {
     kFailed,     // it cannot run as it was asked for: reason, message
     kEnded,      // after its program has ended: oom, message
   } what = What::kImage;
-  std::string image;  // "sha256:…"
+  std::string image;               // "sha256:…"
+  std::uint32_t uid = 0, gid = 0;  // kImage: who it runs as
+  std::vector<std::uint32_t> groups;
   std::int32_t pid = 0;
   std::string reason, message;
   bool oom = false;

@@ -1,6 +1,7 @@
 #include "wire/front_end_files.h"
 
 #include "base/text.h"
+#include "model/job_fields.h"
 #include "wire/fields.h"
 
 namespace lockstep {
@@ -36,14 +37,44 @@ constexpr void describe(V& v, const FrontEndFiles::Wait*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const FrontEndFiles::Login*) {
+  v("images", &FrontEndFiles::Login::images, bounded::kName);
+  v("user", &FrontEndFiles::Login::user, Text{4 << 10, Characters::kAny});
+  v("password", &FrontEndFiles::Login::password, Text{64 << 10, Characters::kAny});
+}
+
+template <class V>
+constexpr void describe(V& v, const FrontEndFiles::Change*) {
+  v.always("container", &FrontEndFiles::Change::container, bounded::kName);
+  v("image", &FrontEndFiles::Change::image, bounded::kPhrase);
+  v("milli_cores", &FrontEndFiles::Change::milli_cores);
+  v("cpu_weight", &FrontEndFiles::Change::cpu_weight);
+  v("memory_bytes", &FrontEndFiles::Change::memory_bytes);
+}
+
+template <class V>
 constexpr void describe(V& v, const FrontEndFiles*) {
   v("version", &FrontEndFiles::version, Text{1 << 10});
   v("volumes", &FrontEndFiles::volumes, Items{1 << 10});
   v("variables", &FrontEndFiles::variables, Items{16 << 10});
   v("waits", &FrontEndFiles::waits, Items{1 << 10});
+  v("logins", &FrontEndFiles::logins, Items{64});
+  v("added", &FrontEndFiles::added, Items{kAddedContainersMax});
+  v("changes", &FrontEndFiles::changes, Items{kContainersMax});
+  v("memory_mb", &FrontEndFiles::memory_mb, bounded::Between{0, kMegabytesMax});
 }
 
 }  // namespace wire
+
+std::string encode_logins(const std::vector<FrontEndFiles::Login>& logins) {
+  FrontEndFiles files;
+  files.logins = logins;
+  return encode_front_end_files(files);
+}
+
+Result<std::vector<FrontEndFiles::Login>> decode_logins(std::string_view text) {
+  return std::move(TRY(decode_front_end_files(text)).logins);
+}
 
 std::string encode_front_end_files(const FrontEndFiles& files) { return wire::encode_value(files); }
 

@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "base/text.h"
 #include "model/work_id.h"
 
@@ -30,6 +31,15 @@ inline std::string container_folder(std::string_view sandbox, std::string_view c
 }
 inline std::string life_folder(std::string_view sandbox, std::string_view container, std::uint32_t life) {
   return format("{}/{}", container_folder(sandbox, container), life);
+}
+// A folder of the node that outlives its sandboxes, where its path does not begin with "/": among those that its agent
+// keeps. An Error: it would lead out of them.
+inline Result<std::string> path_of_lasting(const std::string& path, std::string_view home) {
+  if (path.starts_with('/'))
+    return path;
+  if (path.empty() || path.find("..") != path.npos)
+    return invalid(format("\"{}\" is no path of a volume", path));
+  return format("{}/lasting/{}", home, path);
 }
 // runc's name of it.
 inline std::string runtime_id(std::string_view container, std::uint32_t life) {

@@ -35,6 +35,12 @@ static_assert(names_all(kRestartRules, RestartRule::kAlways));
 
 constexpr std::string_view kSharings[] = {"shared", "exclusive", "exclusive_user"};
 static_assert(names_all(kSharings, Sharing::kExclusiveUser));
+constexpr std::string_view kLabelRules[] = {"one_of", "none_of", "there", "absent", "above", "below"};
+static_assert(names_all(kLabelRules, LabelRule::Is::kBelow));
+constexpr std::string_view kMarkEffects[] = {"keeps_off", "puts_off", "drives"};
+static_assert(names_all(kMarkEffects, NodeMark::Effect::kDrives));
+constexpr std::string_view kNeighbourWishes[] = {"near", "apart", "even"};
+static_assert(names_all(kNeighbourWishes, NeighbourTerm::Wish::kEven));
 
 constexpr std::string_view kProbeWhats[] = {"startup", "readiness", "liveness"};
 static_assert(names_all(kProbeWhats, Probe::What::kLiveness));
@@ -79,8 +85,8 @@ static_assert(names_all(kReuses, Container::Reuse::kKeepOut));
 
 constexpr std::string_view kTaskNetworks[] = {"host", "own"};
 static_assert(names_all(kTaskNetworks, TaskNetwork::kOwn));
-constexpr std::string_view kContainerKinds[] = {"main", "init", "sidecar"};
-static_assert(names_all(kContainerKinds, ContainerKind::kSidecar));
+constexpr std::string_view kContainerKinds[] = {"main", "init", "sidecar", "added"};
+static_assert(names_all(kContainerKinds, ContainerKind::kAdded));
 constexpr std::string_view kContainerStates[] = {"waiting", "running", "ended"};
 static_assert(names_all(kContainerStates, ContainerState::kEnded));
 
@@ -90,8 +96,8 @@ constexpr std::string_view kPlacedVariables[] = {"task_address", "node_address",
 static_assert(names_all(kPlacedVariables, PlacedVariable::What::kNodeName));
 constexpr std::string_view kFetches[] = {"missing", "always", "never"};
 static_assert(names_all(kFetches, SandboxContainer::Fetch::kNever));
-constexpr std::string_view kVolumeKinds[] = {"disk", "memory", "files", "host"};
-static_assert(names_all(kVolumeKinds, SandboxVolume::Kind::kHost));
+constexpr std::string_view kVolumeKinds[] = {"disk", "memory", "files", "host", "nfs", "image"};
+static_assert(names_all(kVolumeKinds, SandboxVolume::Kind::kImage));
 
 constexpr std::string_view kTaskStates[] = {"waiting", "running", "ended"};
 static_assert(names_all(kTaskStates, TaskState::kEnded));
@@ -156,6 +162,9 @@ WordList words_of(SandboxContainer::Fetch) { return kFetches; }
 WordList words_of(SandboxVolume::Kind) { return kVolumeKinds; }
 WordList words_of(RestartRule) { return kRestartRules; }
 WordList words_of(Sharing) { return kSharings; }
+WordList words_of(LabelRule::Is) { return kLabelRules; }
+WordList words_of(NodeMark::Effect) { return kMarkEffects; }
+WordList words_of(NeighbourTerm::Wish) { return kNeighbourWishes; }
 WordList words_of(Probe::What) { return kProbeWhats; }
 WordList words_of(Probe::How) { return kProbeHows; }
 WordList words_of(Dependency::Type) { return kDependencyTypes; }

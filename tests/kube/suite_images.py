@@ -189,7 +189,10 @@ def pet(name):
 
 
 def busybox():
-    return base(), {"Env": [PATH], "Cmd": ["sh"]}, ()
+    # Its own shell hands on no variables whose names have dots or dashes, which pods may have; bash does.
+    files = without(base(), "bin/sh")
+    files["bin/sh"] = "bash-static"
+    return files, {"Env": [PATH], "Cmd": ["sh"]}, ("bash-static",)
 
 
 def nonroot():

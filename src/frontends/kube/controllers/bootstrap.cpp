@@ -195,6 +195,28 @@ std::vector<FirstObject> first_objects() {
           {"sessionAffinity", "None"},
           {"type", "ClusterIP"}}},
         {"status", {{"loadBalancer", json::object()}}}}},
+      {"storageclasses.storage.k8s.io",
+       "",
+       "standard",
+       {{"metadata", {{"annotations", {{"storageclass.kubernetes.io/is-default-class", "true"}}}}},
+        {"provisioner", "lockstep.io/local"},
+        {"reclaimPolicy", "Delete"},
+        {"volumeBindingMode", "WaitForFirstConsumer"}}},
+      {"services",
+       "kube-system",
+       "kube-dns",
+       {{"spec",
+         {{"clusterIP", "10.96.0.10"},
+          {"clusterIPs", json::array{"10.96.0.10"}},
+          {"internalTrafficPolicy", "Cluster"},
+          {"ipFamilies", json::array{"IPv4"}},
+          {"ipFamilyPolicy", "SingleStack"},
+          {"ports",
+           json::array{json::object{{"name", "dns"}, {"port", 53}, {"protocol", "UDP"}, {"targetPort", 53}},
+                       json::object{{"name", "dns-tcp"}, {"port", 53}, {"protocol", "TCP"}, {"targetPort", 53}}}},
+          {"sessionAffinity", "None"},
+          {"type", "ClusterIP"}}},
+        {"status", {{"loadBalancer", json::object()}}}}},
       {"roles.rbac.authorization.k8s.io",
        "kube-system",
        "extension-apiserver-authentication-reader",
@@ -255,7 +277,10 @@ class Bootstrap final : public Reconciler {
       for (const FirstObject& one : first_objects())
         if (type == one.type && ns == one.ns && name == one.name) {
           json::object tree = one.parts;
-          tree["metadata"] = {{"name", name}};
+          json::value& metadata = tree["metadata"];
+          if (!metadata.is_object())
+            metadata.emplace_object();
+          metadata.as_object()["name"] = name;
           if (!ns.empty())
             tree["metadata"].as_object()["namespace"] = ns;
           wish_new(out, view, now, type, std::move(tree));

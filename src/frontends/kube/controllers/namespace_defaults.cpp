@@ -71,15 +71,16 @@ std::shared_ptr<const Reconciler> namespace_defaults(std::string ca_pem) {
   return std::make_shared<NamespaceDefaults>(std::move(ca_pem));
 }
 
-std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem, UseSource uses) {
+std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem, UseSource uses,
+                                                               std::function<std::string()> api_address) {
   return {bootstrap_controller(),     namespace_controller(),   namespace_defaults(std::move(ca_pem)),
           quota_controller(),         node_controller(),        service_address_controller(),
           definition_controller(),    endpoint_controller(),    disruption_controller(),
-          pod_controller(),           replica_set_controller(), replication_controller(),
+          pod_controller(), claim_controller(),          replica_set_controller(), replication_controller(),
           deployment_controller(),    job_controller(),         daemon_set_controller(),
           stateful_set_controller(),  cron_job_controller(),    expiry_controller(),
-          taint_eviction_controller(),
-          autoscaler_controller(std::move(uses))};
+          taint_eviction_controller(), autoscaler_controller(std::move(uses)), not_programmed_controller(),
+          api_endpoints_controller(std::move(api_address))};
 }
 
 }  // namespace lockstep::kube

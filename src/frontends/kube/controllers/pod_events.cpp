@@ -4,6 +4,8 @@
 #include "frontends/kube/controllers/new_object.h"
 #include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/sysctls.h"
+#include "frontends/kube/kinds/pod_wait.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
@@ -57,6 +59,9 @@ class PodEvents {
 
   void tell_unplaced() {
     const json::object body = body_of(pod_);
+    if (const NodeRefusal refusal = node_refusal(body);
+        !refusal.reason.empty() && text_in(part(body, "status"), "reason") == refusal.reason)
+      tell(kNode, kWarning, refusal.reason.c_str(), refusal.message);
     for (const json::value& one : list_in(part(body, "status"), "conditions"))
       if (text_in(one, "type") == "PodScheduled" && text_in(one, "reason") == "Unschedulable")
         tell(kScheduler, kWarning, "FailedScheduling", text_in(one, "message"));
@@ -68,9 +73,7 @@ class PodEvents {
     if (now_ < due)
       out_.look_again(due);
     else if (recent(due))
-      tell(kScheduler, kWarning, "FailedScheduling",
-           format("0/{} nodes are available now: job {} waits for room, or for its turn", view_.tables().nodes.size(),
-                  records_.job->id.value));
+      tell(kScheduler, kWarning, "FailedScheduling", waiting_for_nodes(view_.tables(), *records_.job));
   }
 
   void tell_container(const ContainerStatus& one) {

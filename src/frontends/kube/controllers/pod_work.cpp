@@ -5,20 +5,25 @@
 
 #include "base/text.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/kinds/claims.h"
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/kinds/pod_placement.h"
+#include "frontends/kube/kinds/pod_terms.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/sysctls.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/selectors.h"
 #include "frontends/kube/store/stored_object.h"
+#include "model/bounds.h"
 #include "model/job.h"
+#include "rules/labels.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kNodes = "nodes";
 constexpr const char* kScheduler = "default-scheduler";
 constexpr const char* kGated = "Scheduling is blocked due to non-empty scheduling gates";
 
@@ -31,46 +36,40 @@ Ref<Object> find(const Tables& tables, std::string_view type, std::string_view n
 
 // --- where ---
 
-struct Places {
-  std::optional<std::vector<std::string>> nodes;  // nothing: any
-  std::vector<std::string> refused;               // why, for each that will not do
-  bool none = false;                              // none will do
-};
-
-bool chooses_nodes(const json::value& spec) {
-  return !text_in(spec, "nodeName").empty() || part(spec, "nodeSelector").is_object() ||
-         part(part(part(spec, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
-             .is_object();
-}
-
-// A node's object is read only where the pod or the node itself says something that could part them.
-Places places_of(const Tables& tables, const json::object& pod) {
-  Places out;
-  std::vector<std::string> fit;
-  const bool chooses = chooses_nodes(spec_of(pod));
-  const std::string type(kNodes);
-  for (const auto& [id, node] : tables.nodes) {
-    const auto object = find(tables, kNodes, "", node->meta.name);
-    if (!object || (!chooses && object->body.find("\"taints\"") == std::string::npos)) {
-      if (!object && chooses)
-        continue;  // it has just joined
-      fit.push_back(node->meta.name);
-      continue;
-    }
-    const json::object tree = tree_of(*object, {"v1", "Node"}, wall_offset_of(tables));
-    // What follows from its record (drained, lost) is the planner's to respect: the pod waits for it there.
-    if (std::string why = node_refuses(pod, tree); why.empty())
-      fit.push_back(node->meta.name);
-    else
-      out.refused.push_back(std::move(why));
+// Namespaces by their labels.
+std::vector<std::string> namespaces_of(const Tables& tables, const json::value& selector) {
+  std::vector<std::string> out;
+  const auto read = read_label_selector(selector);
+  const std::string type("namespaces");
+  for (auto at = tables.objects.lower_bound({type, "", ""});
+       read.ok() && at != tables.objects.end() && std::get<0>(at->first) == type && out.size() < kNamesMax; ++at) {
+    const Labels* labels = at->second->meta.extra ? &at->second->meta.extra->labels : nullptr;
+    if (read->matches([&](std::string_view key) -> std::optional<std::string_view> {
+          const std::string* value = labels ? label_of(*labels, key) : nullptr;
+          return value ? std::optional<std::string_view>(*value) : std::nullopt;
+        }))
+      out.push_back(at->second->meta.name);
   }
-  out.none = fit.empty();
-  if (chooses || !out.refused.empty())
-    out.nodes = std::move(fit);
   return out;
 }
 
+// Why none of the nodes will ever do, as they are now; "": one will, when it has room.
+std::string refused_by_all(const Tables& tables, const GroupSpec& group) {
+  std::vector<std::string> why;
+  for (const auto& [id, node] : tables.nodes) {
+    why.push_back(node_keeps_off(group, *node));
+    if (why.back().empty())
+      return {};
+  }
+  return unschedulable_words(tables.nodes.size(), std::move(why));
+}
+
 // --- whose, and with what ---
+
+bool is_owned_by(const Object& object, std::string_view uid) {
+  return object.meta.extra && std::ranges::any_of(object.meta.extra->owners,
+                                                  [&](const OwnerRef& owner) { return uid_text(owner.uid) == uid; });
+}
 
 // Root. Null: the cluster does not know them yet.
 const User* owner_of(const Tables& tables) {
@@ -81,31 +80,76 @@ const User* owner_of(const Tables& tables) {
   return first == tables.users.end() ? nullptr : first->second.get();
 }
 
-// Where the volumes of claims lie. Error: why the pod cannot be placed yet.
-Result<std::map<std::string, std::string>> claims_of(const Tables& tables, const json::object& pod) {
-  std::map<std::string, std::string> out;
+// Where the volumes of claims lie, and what they say of nodes.
+struct ClaimedVolumes {
+  std::map<std::string, std::string> paths;  // by the pod's own names of them
+  std::vector<json::value> nodes;            // nodeAffinity.required of each that has one
+};
+
+// Another pod, which is not over, that would have the claim's volume first.
+bool others_use(const Tables& tables, const json::object& pod, const std::string& claim, bool with_job) {
+  const std::string type(kPods), ns = text_in(part(pod, "metadata"), "namespace"),
+                                 own = text_in(part(pod, "metadata"), "name"), quoted = format("\"{}\"", claim);
+  for (auto at = tables.objects.lower_bound({type, ns, ""});
+       at != tables.objects.end() && std::get<0>(at->first) == type && std::get<1>(at->first) == ns; ++at) {
+    const Object& other = *at->second;
+    if (other.meta.name == own || other.body.find(quoted) == std::string::npos || (with_job && other.shows.empty()))
+      continue;
+    const json::object tree = pod_as_shown(tables, other);
+    if (uses_claim(tree, claim) && !pod_has_ended(tree) && (!with_job || records_of_pod(tables, other).job))
+      return true;
+  }
+  return false;
+}
+
+// The claim of a class whose volumes are made on the node of their first pod: that pod decides where.
+Result<std::string> path_to_be(const Tables& tables, const json::object& pod, const Object& claim,
+                               const json::object& tree) {
+  const auto storage = find(tables, kStorageClasses, "", storage_class_of(tree));
+  const json::value rules = storage ? json::parse(storage->body.get()) : json::value();
+  if (text_in(rules, "provisioner") != kLocalProvisioner || is_deleting(claim) ||
+      text_in(part(tree, "spec"), "volumeMode") == "Block" || others_use(tables, pod, claim.meta.name, true))
+    return Error{Errc::kUnavailable, "pod has unbound immediate PersistentVolumeClaims", {}};
+  return provisioned_name(uid_text(claim.meta.uid));
+}
+
+// Error: why the pod cannot be placed yet.
+Result<ClaimedVolumes> claims_of(const Tables& tables, const json::object& pod) {
+  ClaimedVolumes out;
   const std::string ns = text_in(part(pod, "metadata"), "namespace");
   for (const json::value& volume : list_in(spec_of(pod), "volumes")) {
-    const std::string claim = text_in(part(volume, "persistentVolumeClaim"), "claimName");
+    const std::string claim = claim_of_volume(pod, volume), name = text_in(volume, "name");
     if (claim.empty())
       continue;
-    const auto object = find(tables, "persistentvolumeclaims", ns, claim);
+    const auto object = find(tables, kClaims, ns, claim);
     if (!object)
       return Error{Errc::kUnavailable, format("persistentvolumeclaim \"{}\" not found", claim), {}};
-    const std::string name = text_in(part(json::parse(object->body), "spec"), "volumeName");
-    const auto bound = name.empty() ? nullptr : find(tables, "persistentvolumes", "", name);
-    if (!bound)
-      return Error{Errc::kUnavailable, "pod has unbound immediate PersistentVolumeClaims", {}};
-    const json::value body = json::parse(bound->body);
-    std::string path = text_in(part(part(body, "spec"), "hostPath"), "path");
-    if (path.empty())
-      path = text_in(part(part(body, "spec"), "local"), "path");
-    if (path.empty())
-      return Error{
-          Errc::kUnavailable,
-          format("persistentvolume \"{}\" is of a kind that nodes here do not mount: hostPath and local are", name),
-          {}};
-    out[text_in(volume, "name")] = path;
+    const json::object tree = tree_of(*object, {"", ""}, {});
+    if (part(volume, "ephemeral").is_object() && !is_owned_by(*object, text_in(part(pod, "metadata"), "uid")))
+      return Error{Errc::kUnavailable,
+                   format("PVC {}/{} was not created for pod {}/{} (pod is not owner)", ns, claim, ns,
+                          text_in(part(pod, "metadata"), "name")),
+                   {}};
+    const auto modes = texts_in(part(tree, "spec"), "accessModes");
+    if (std::ranges::find(modes, "ReadWriteOncePod") != modes.end() && others_use(tables, pod, claim, false))
+      return Error{Errc::kUnavailable,
+                   "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
+                   "by another pod",
+                   {}};
+    const std::string bound = text_in(part(tree, "spec"), "volumeName");
+    if (bound.empty()) {
+      out.paths[name] = TRY(path_to_be(tables, pod, *object, tree));
+      continue;
+    }
+    const auto at = find(tables, kVolumes, "", bound);
+    if (!at)
+      return Error{Errc::kUnavailable, format("persistentvolume \"{}\" not found", bound), {}};
+    const json::object has = tree_of(*at, {"", ""}, {});
+    if (!is_kept_for(has, ns, claim, uid_text(object->meta.uid)) && part(part(has, "spec"), "claimRef").is_object())
+      return Error{Errc::kUnavailable, format("persistentvolume \"{}\" is another claim's", bound), {}};
+    out.paths[name] = TRY(path_of_volume(has, bound));
+    if (const json::value& required = part(part(part(has, "spec"), "nodeAffinity"), "required"); required.is_object())
+      out.nodes.push_back(required);
   }
   return out;
 }
@@ -114,7 +158,7 @@ std::vector<std::string> name_servers_of(const Tables& tables) {
   const auto dns = find(tables, "services", "kube-system", "kube-dns");
   if (!dns)
     return {};
-  const std::string address = text_in(part(json::parse(dns->body), "spec"), "clusterIP");
+  const std::string address = text_in(part(json::parse(dns->body.get()), "spec"), "clusterIP");
   return address.empty() || address == "None" ? std::vector<std::string>{} : std::vector<std::string>{address};
 }
 
@@ -179,9 +223,14 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
   if (text_in(spec, "nodeName").empty() && !scheduler.empty() && scheduler != kScheduler)
     return PodWork{PutObject{object_of(kPods, std::move(tree)), if_seq},
                    format("scheduler {} is to bind it", scheduler)};
-  Places places = places_of(tables, tree);
-  if (places.none)
-    return wait("Unschedulable", unschedulable_words(std::move(places.refused)));
+  if (NodeRefusal refusal = node_refusal(tree); !refusal.reason.empty()) {
+    json::object& status = tree["status"].is_object() ? tree["status"].get_object() : tree["status"].emplace_object();
+    status["phase"] = "Failed";
+    status["reason"] = std::move(refusal.reason);
+    status["message"] = "Pod was rejected: " + refusal.message;
+    status["startTime"] = time_text(now, wall_offset_of(tables));
+    return PodWork{PutObject{object_of(kPods, std::move(tree)), if_seq}, std::move(refusal.message)};
+  }
   auto claims = claims_of(tables, tree);
   if (!claims.ok())
     return wait("Unschedulable", claims.error().message);
@@ -190,8 +239,9 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
     return wait("Unschedulable", "the cluster does not know its root yet: any command of his tells it");
   PodSite site;
   site.user = owner->id;
-  site.nodes = std::move(places.nodes);
-  site.claims = std::move(*claims);
+  site.namespaces = [&](const json::value& selector) { return namespaces_of(tables, selector); };
+  site.claims = std::move(claims->paths);
+  site.volume_nodes = std::move(claims->nodes);
   site.name_servers = name_servers_of(tables);
   if (tables.account(ns))
     site.account = ns;
@@ -201,6 +251,8 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
   site.nice = static_cast<std::int32_t>(
       -std::clamp<std::int64_t>(integer_in(spec, "priority").value_or(0), -kNiceMost, kNiceMost));
   JobSpec job = TRY(job_of_pod(tree, site));
+  if (std::string why = refused_by_all(tables, job.groups.get().front()); !why.empty())
+    return wait("Unschedulable", std::move(why));
   drop_scheduled(tree);
   Object object = object_of(kPods, std::move(tree));
   object.shows = {{.kind = Kind::kJob}, {.kind = Kind::kTask}};

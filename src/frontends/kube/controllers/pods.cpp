@@ -9,6 +9,7 @@
 #include "frontends/kube/controllers/pod_events.h"
 #include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "model/job.h"
@@ -18,10 +19,17 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::int32_t kKill = 9;
+constexpr Duration kResizeAgain = seconds(15);
 // What a pod without a job may wait for.
-constexpr std::string_view kAwaited[] = {"nodes", "persistentvolumeclaims", "persistentvolumes"};
+constexpr std::string_view kAwaited[] = {"nodes", "persistentvolumeclaims", "persistentvolumes",
+                                         "storageclasses.storage.k8s.io"};
 
 bool waits_for_work(const Object& pod) { return pod.shows.empty() && pod.ended.empty() && !is_deleting(pod); }
+
+// It was preempted and will not go on.
+bool makes_room(const Job& job) {
+  return job.eviction && job.eviction->nodes.empty() && job.eviction->mode == PreemptMode::kCancel;
+}
 
 class PodController final : public Reconciler {
  public:
@@ -52,8 +60,13 @@ class PodController final : public Reconciler {
       return;
     if (is_final(records.job->state))
       keep_end(view, pod, out);
+    else if (makes_room(*records.job) && !is_deleting(pod))
+      // Whoever made it makes another. Its view says for what it went.
+      out.add(RemoveObject{pod.type, pod.meta.ns, pod.meta.name, pod.meta.seq});
     else if (is_deleting(pod))
       kill_late(pod, *records.job, now, out);
+    else if (records.job->state == JobState::kRunning)
+      resize(view, pod, *records.job, now, out);
   }
 
  private:
@@ -71,6 +84,20 @@ class PodController final : public Reconciler {
     const Object& waiting = std::get<PutObject>(work->body).object;
     if (!same_json(part(body_of(waiting), "status"), before))
       out.add(work->body, read);
+  }
+
+  // What there was no room for when it was asked for is asked for again, unless its node never had it.
+  static void resize(const ObjectView& view, const Object& pod, const Job& job, Instant now, Wishes& out) {
+    const PodSize wanted = size_of_pod(body_of(pod));
+    const Resources& has = job.spec->groups.front().per_task;
+    if (wanted == size_of(has))
+      return;
+    const PodRecords records = records_of_pod(view.tables(), pod);
+    if (!records.node || wanted.cores + wanted.shared_milli / 1000 > records.node->cores || wanted.memory_mb > records.node->memory_mb)
+      return;
+    out.add(UpdateJob{.target = {job.id, {}}, .cores_per_task = wanted.cores, .shared_milli_per_task = wanted.shared_milli, .memory_mb_per_task = wanted.memory_mb},
+            {.records = {{key_of(pod), pod.meta.seq}}});
+    out.look_again(now + kResizeAgain);
   }
 
   static void keep_end(const ObjectView& view, const Object& pod, Wishes& out) {

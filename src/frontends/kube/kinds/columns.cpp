@@ -357,6 +357,12 @@ std::map<std::string, Rows, std::less<>> make_rows() {
            "External-IP", [](const Looked& of) { return node_address(of, "ExternalIP"); }, 1),
        words("OS-Image", "status.nodeInfo.osImage", 1), words("Kernel-Version", "status.nodeInfo.kernelVersion", 1),
        words("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", 1)});
+  put("jobs.lockstep.io",
+      {words("Job-Name", "spec.name"), words("User", "spec.user"), words("State", "status.state"),
+       words("Nodes", "status.nodes"), words("Reason", "status.reason")},
+      true,
+      {words("Namespace", "spec.namespace", 1), words("Account", "spec.account", 1),
+       words("Partition", "spec.partition", 1), words("Expected-Start", "status.expectedStartTime", 1)});
   put("namespaces", {words("Status", "status.phase")});
   put("configmaps", {{column("Data"), [](const Looked& of) -> json::value {
                         return size_at("data")(of).to_number<std::int64_t>() +

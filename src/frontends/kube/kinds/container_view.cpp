@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/pod_containers.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/timestamps.h"
@@ -46,12 +47,14 @@ ContainerViews::ContainerViews(const json::object& pod, const Job& job, const Ta
       for (const ContainerStatus& told : task->containers.get())
         if (told.name == name)
           one.told = &told;
-    one.restarts = !one.told || restarts_after(pod, asked, kind, one.told->exit);
+    one.restarts = kind != ContainerKind::kAdded && (!one.told || restarts_after(pod, asked, kind, one.told->exit));
     all_.push_back(one);
   };
   for (const json::value& asked : containers_in(pod, "initContainers"))
     add(asked, is_sidecar(asked) ? ContainerKind::kSidecar : ContainerKind::kInit);
   for (const json::value& asked : containers_in(pod, "containers")) add(asked, ContainerKind::kMain);
+  asked_ = all_.size();
+  for (const json::value& asked : containers_in(pod, "ephemeralContainers")) add(asked, ContainerKind::kAdded);
 }
 
 std::string ContainerViews::time(Instant at) const { return timestamp_text(WallTime{(at + wall_offset_).us}); }
@@ -97,6 +100,39 @@ json::object ContainerViews::state_of(const One& one) const {
   return {{"waiting", std::move(waiting)}};
 }
 
+// What is asked for, but for what its control group still has of before.
+json::object ContainerViews::resources_of(const One& one) const {
+  const json::value& asked = part(*one.asked, "resources");
+  json::object out = asked.is_object() ? asked.get_object() : json::object();
+  const auto put = [&](const char* list, const char* name, std::string amount) {
+    json::value& amounts = out[list];
+    if (!amounts.is_object())
+      amounts.emplace_object();
+    const auto has = parse_quantity(amount);
+    if (const auto said = quantity_in(amounts, name); !has.ok() || (said && *said == *has))
+      return;  // as it was written
+    amounts.as_object()[name] = has->text();
+  };
+  if (one.told->milli_cores > 0)
+    put("limits", "cpu", format("{}m", one.told->milli_cores));
+  if (one.told->cpu_weight > 0)
+    put("requests", "cpu", format("{}m", one.told->cpu_weight));
+  if (one.told->memory_bytes > 0)
+    put("limits", "memory",
+        Quantity(static_cast<std::int64_t>(one.told->memory_bytes), Quantity::Format::kBinary).text());
+  return out;
+}
+
+bool ContainerViews::all_resized() const {
+  return std::ranges::all_of(asked(), [](const One& one) {
+    if (!one.told || one.told->state != ContainerState::kRunning || one.kind == ContainerKind::kInit)
+      return true;
+    const SandboxAmounts wanted = amounts_asked(*one.asked);
+    return one.told->milli_cores == wanted.milli_cores && one.told->cpu_weight == wanted.cpu_weight &&
+           one.told->memory_bytes == wanted.memory_bytes;
+  });
+}
+
 json::object ContainerViews::status_of(const One& one) const {
   const std::string image = text_in(*one.asked, "image");
   const ContainerStatus* told = one.told;
@@ -125,6 +161,22 @@ json::object ContainerViews::status_of(const One& one) const {
                             told->image_digest
                       : std::string()},
       {"started", running && (told->begun || told->ready)}};
+  if (one.kind == ContainerKind::kAdded) {
+    for (const char* not_theirs : {"started"}) out.erase(not_theirs);
+    out["ready"] = false;
+  } else if (running) {
+    out["resources"] = resources_of(one);
+    out["allocatedResources"] = part(part(*one.asked, "resources"), "requests").is_object()
+                                    ? part(part(*one.asked, "resources"), "requests")
+                                    : json::value(json::object());
+    if (out["allocatedResources"].as_object().empty())
+      out.erase("allocatedResources");
+  }
+  if (running && told->uid)
+    out["user"] = {{"linux",
+                    {{"uid", *told->uid},
+                     {"gid", told->gid.value_or(0)},
+                     {"supplementalGroups", json::array(told->groups.begin(), told->groups.end())}}}};
   if (lived)
     out["containerID"] = id_of(one, told->state == ContainerState::kWaiting ? told->restarts - 1 : told->restarts);
   return out;
@@ -133,13 +185,15 @@ json::object ContainerViews::status_of(const One& one) const {
 json::array ContainerViews::statuses(Which which) const {
   json::array out;
   for (const One& one : all_)
-    if ((one.kind == ContainerKind::kMain) == (which == Which::kMain))
+    if (which == (one.kind == ContainerKind::kAdded  ? Which::kAdded
+                  : one.kind == ContainerKind::kMain ? Which::kMain
+                                                     : Which::kInit))
       out.push_back(status_of(one));
   return out;
 }
 
 bool ContainerViews::initialized() const {
-  return std::ranges::all_of(all_, [](const One& one) {
+  return std::ranges::all_of(asked(), [](const One& one) {
     if (one.kind == ContainerKind::kMain)
       return true;
     if (one.kind == ContainerKind::kInit)
@@ -150,7 +204,7 @@ bool ContainerViews::initialized() const {
 
 Instant ContainerViews::initialized_at() const {
   Instant out;
-  for (const One& one : all_)
+  for (const One& one : asked())
     if (one.kind == ContainerKind::kInit && ended(one))
       out = std::max(out, one.told->ended);
   return out;
@@ -158,7 +212,7 @@ Instant ContainerViews::initialized_at() const {
 
 std::string ContainerViews::incomplete_words() const {
   std::vector<std::string> out;
-  for (const One& one : all_)
+  for (const One& one : asked())
     if (one.kind == ContainerKind::kInit && !(ended(one) && one.told->exit.ok()))
       out.push_back(text_in(*one.asked, "name"));
   return names(out);
@@ -166,12 +220,12 @@ std::string ContainerViews::incomplete_words() const {
 
 bool ContainerViews::all_ready() const {
   return std::ranges::all_of(
-      all_, [](const One& one) { return one.kind == ContainerKind::kInit || (one.told && one.told->ready); });
+      asked(), [](const One& one) { return one.kind == ContainerKind::kInit || (one.told && one.told->ready); });
 }
 
 std::string ContainerViews::unready_words() const {
   std::vector<std::string> out;
-  for (const One& one : all_)
+  for (const One& one : asked())
     if (one.kind != ContainerKind::kInit && !(one.told && one.told->ready))
       out.push_back(text_in(*one.asked, "name"));
   return "containers with unready status: " + names(out);
@@ -179,27 +233,27 @@ std::string ContainerViews::unready_words() const {
 
 Instant ContainerViews::changed_at() const {
   Instant out;
-  for (const One& one : all_)
+  for (const One& one : asked())
     if (one.told && one.kind != ContainerKind::kInit)
       out = std::max({out, one.told->started, one.told->ended});
   return out;
 }
 
 bool ContainerViews::all_ended() const {
-  return std::ranges::all_of(all_, [](const One& one) {
+  return std::ranges::all_of(asked(), [](const One& one) {
     return one.kind == ContainerKind::kInit ? !one.told || one.told->state != ContainerState::kRunning : ended(one);
   });
 }
 
 bool ContainerViews::all_succeeded() const {
   return std::ranges::all_of(
-      all_, [](const One& one) { return one.kind != ContainerKind::kMain || (ended(one) && one.told->exit.ok()); });
+      asked(), [](const One& one) { return one.kind != ContainerKind::kMain || (ended(one) && one.told->exit.ok()); });
 }
 
 // Source: kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle ("Pod phase").
 std::string_view ContainerViews::phase() const {
   bool pending = false, gave_up = false, waits = false, runs = false, comes_again = false, fails = false;
-  for (const One& one : all_) {
+  for (const One& one : asked()) {
     const bool running = one.told && one.told->state == ContainerState::kRunning;
     const bool waiting = !one.told || one.told->state == ContainerState::kWaiting;
     if (one.kind == ContainerKind::kInit) {

@@ -3,6 +3,7 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,7 +25,7 @@ class ContainerViews {
   // task: null before it has one. wall_offset: adds to an Instant to give the wall clock.
   ContainerViews(const json::object& pod, const Job& job, const Task* task, Duration wall_offset);
 
-  enum class Which : unsigned char { kInit, kMain };
+  enum class Which : unsigned char { kInit, kMain, kAdded };
   json::array statuses(Which which) const;
 
   bool initialized() const;
@@ -35,6 +36,7 @@ class ContainerViews {
   Instant changed_at() const;            // the last start or end of one that counts for readiness; 0 = none
   bool all_ended() const;                // and none of them starts again
   bool all_succeeded() const;            // main ones, all with exit code 0
+  bool all_resized() const;              // what runs has the cores and memory that are asked for
   std::string_view phase() const;        // as the containers alone make it
 
  private:
@@ -47,6 +49,7 @@ class ContainerViews {
   static bool ended(const One& one);
   static bool failed(const One& one);
   json::object status_of(const One& one) const;
+  json::object resources_of(const One& one) const;
   json::object state_of(const One& one) const;
   json::object terminated(const One& one, Instant started, Instant ended, std::string_view reason,
                           std::string_view message) const;
@@ -56,7 +59,11 @@ class ContainerViews {
   const Job& job_;
   const Task* task_;
   Duration wall_offset_;
+  // Those that the pod was made with; nothing but their statuses is asked of those added since.
+  std::span<const One> asked() const { return {all_.data(), asked_}; }
+
   std::vector<One> all_;
+  std::size_t asked_ = 0;
 };
 
 // The exit code that Kubernetes shows: that of the program, or 128 and the signal that ended it.

@@ -67,6 +67,9 @@ ContainerRights rights_of(const json::object& pod, const json::value& container)
   const json::value& escalation = part(own, "allowPrivilegeEscalation");
   out.no_new_privileges = escalation.is_bool() && !escalation.get_bool();
   out.read_only_root = flag_in(own, "readOnlyRootFilesystem");
+  const json::value& never_root = setting(own, all, "runAsNonRoot");
+  out.never_root = never_root.is_bool() && never_root.get_bool();
+  out.only_given_groups = text_in(all, "supplementalGroupsPolicy") == "Strict";
   const json::value& seccomp = setting(own, all, "seccompProfile");
   const std::string type = text_in(seccomp, "type");
   if (type == "Unconfined")
@@ -143,7 +146,7 @@ void set_program(SandboxContainer& out, const json::value& container) {
   for (const auto& [name, value] : out.env) known[name] = value;
   const bool has_command = !list_in(container, "command").empty();
   for (const char* list : {"command", "args"})
-    for (const json::value& one : list_in(container, list)) out.argv.push_back(expanded(text_of(one), known));
+    for (const json::value& one : list_in(container, list)) out.argv.push_back(expanded(text_of(one), known).value_or(std::string(text_of(one))));
   out.container.entrypoint = !has_command && !out.argv.empty();
   out.container.image = "docker://" + text_in(container, "image");
   out.container.work_dir = text_in(container, "workingDir");
@@ -152,7 +155,7 @@ void set_program(SandboxContainer& out, const json::value& container) {
     Mount mount;
     std::string inside = text_in(one, "subPath");
     if (const std::string pattern = text_in(one, "subPathExpr"); !pattern.empty())
-      inside = expanded(pattern, known);
+      inside = expanded(pattern, known).value_or(pattern);
     mount.source = std::string(kVolumePrefix) + text_in(one, "name") + (inside.empty() ? "" : "/" + inside);
     mount.target = text_in(one, "mountPath");
     mount.read_only = flag_in(one, "readOnly");
@@ -182,16 +185,20 @@ void set_placed(SandboxContainer& out, const json::value& container) {
 
 void set_limits(SandboxContainer& out, const json::value& container) {
   const json::value& resources = part(container, "resources");
-  const auto milli = [](const std::optional<Quantity>& amount) {
-    return amount ? static_cast<std::uint32_t>(std::clamp<std::int64_t>(amount->thousandths(), 0, 1'000'000)) : 0u;
-  };
-  out.milli_cores = milli(quantity_in(part(resources, "limits"), "cpu"));
-  out.cpu_weight = milli(quantity_in(part(resources, "requests"), "cpu"));
-  if (const auto memory = quantity_in(part(resources, "limits"), "memory"); memory && memory->sign() > 0)
-    out.memory_bytes = static_cast<std::uint64_t>(memory->whole());
+  const SandboxAmounts amounts = amounts_asked(container);
+  out.milli_cores = amounts.milli_cores;
+  out.cpu_weight = amounts.cpu_weight;
+  out.memory_bytes = amounts.memory_bytes;
+  if (const auto disk = quantity_in(part(resources, "limits"), "ephemeral-storage"); disk && disk->sign() > 0)
+    out.disk_bytes = static_cast<std::uint64_t>(disk->whole());
+  for (const json::value& one : list_in(container, "resizePolicy"))
+    if (text_in(one, "restartPolicy") == "RestartContainer")
+      (text_in(one, "resourceName") == "memory" ? out.anew_for_memory : out.anew_for_cores) = true;
 }
 
 RestartRule restart_of(const json::object& pod, const json::value& container, ContainerKind kind) {
+  if (kind == ContainerKind::kAdded)
+    return RestartRule::kNever;
   const std::string rule = text_in(spec_of(pod), "restartPolicy");
   if (kind == ContainerKind::kInit)
     return rule == "Never" ? RestartRule::kNever : RestartRule::kOnFailure;
@@ -210,7 +217,9 @@ SandboxContainer container_of(const json::object& pod, const json::value& contai
   set_program(out, container);
   set_placed(out, container);
   set_limits(out, container);
-  if (kind != ContainerKind::kInit) {
+  if (kind == ContainerKind::kAdded)
+    out.sees_processes_of = text_in(container, "targetContainerName");
+  if (kind != ContainerKind::kInit && kind != ContainerKind::kAdded) {
     add_probe(out.probes, container, "startupProbe", Probe::What::kStartup);
     add_probe(out.probes, container, "readinessProbe", Probe::What::kReadiness);
     add_probe(out.probes, container, "livenessProbe", Probe::What::kLiveness);
@@ -230,6 +239,19 @@ SandboxContainer container_of(const json::object& pod, const json::value& contai
 
 }  // namespace
 
+SandboxAmounts amounts_asked(const json::value& container) {
+  const json::value& resources = part(container, "resources");
+  const auto milli = [](const std::optional<Quantity>& amount) {
+    return amount ? static_cast<std::uint32_t>(std::clamp<std::int64_t>(amount->thousandths(), 0, 1'000'000)) : 0u;
+  };
+  SandboxAmounts out;
+  out.milli_cores = milli(quantity_in(part(resources, "limits"), "cpu"));
+  out.cpu_weight = milli(quantity_in(part(resources, "requests"), "cpu"));
+  if (const auto memory = quantity_in(part(resources, "limits"), "memory"); memory && memory->sign() > 0)
+    out.memory_bytes = static_cast<std::uint64_t>(memory->whole());
+  return out;
+}
+
 std::uint16_t port_of(const json::value& container, const json::value& port) {
   std::int64_t number = is_number(port) ? static_cast<std::int64_t>(number_of(port)) : 0;
   if (port.is_string()) {
@@ -247,6 +269,13 @@ std::vector<SandboxContainer> containers_of_pod(const json::object& pod) {
     out.push_back(container_of(pod, one, is_sidecar(one) ? ContainerKind::kSidecar : ContainerKind::kInit));
   for (const json::value& one : containers_in(pod, "containers"))
     out.push_back(container_of(pod, one, ContainerKind::kMain));
+  return out;
+}
+
+std::vector<SandboxContainer> added_containers_of(const json::object& pod) {
+  std::vector<SandboxContainer> out;
+  for (const json::value& one : containers_in(pod, "ephemeralContainers"))
+    out.push_back(container_of(pod, one, ContainerKind::kAdded));
   return out;
 }
 

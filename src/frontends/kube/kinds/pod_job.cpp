@@ -2,40 +2,58 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_containers.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/quota.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "wire/front_end_files.h"
+#include "model/bounds.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kGpu = "nvidia.com/gpu", kMig = "nvidia.com/mig-";
+constexpr std::string_view kGpu = "nvidia.com/gpu", kMig = "nvidia.com/mig-", kHugePages = "hugepages-";
 constexpr std::size_t kHostNameMax = 63;
 constexpr std::int64_t kMegabyte = 1 << 20, kCountMax = 1'000'000;
 
 // --- amounts ---
 
-// Memory is what the containers may take. It is granted, and so counted on the node, where each of them has a limit;
-// else they share what is there, as Kubernetes lets them.
-std::int64_t memory_mb_of(const json::object& pod) {
+std::int64_t megabytes(const Quantity& bytes) {
+  return std::clamp<std::int64_t>((bytes.whole() + kMegabyte - 1) / kMegabyte, 0, kMegabytesMax);
+}
+
+// Whole cores of its own for whom Kubernetes' static policy gives them: a guaranteed pod that asks for whole ones. All
+// others share the cores that nobody has for himself, by thousandths.
+void set_cores(Resources& needs, const json::object& pod, std::int64_t milli) {
+  milli = std::clamp<std::int64_t>(milli, 0, kCountMax * 1000);
+  if (milli % 1000 == 0 && qos_class(pod) == "Guaranteed")
+    needs.cores = static_cast<std::uint32_t>(milli / 1000);
+  else
+    needs.shared_milli = static_cast<std::uint32_t>(milli);
+}
+
+// Logs, layers and volumes on disk together, where every container has a limit.
+std::uint64_t disk_bytes_of(const json::object& pod) {
   for (const json::value& one : containers_in(pod, "containers"))
-    if (!quantity_in(part(part(one, "resources"), "limits"), "memory"))
+    if (!quantity_in(part(part(one, "resources"), "limits"), "ephemeral-storage"))
       return 0;
   const Amounts limits = pod_sums(pod, "limits");
-  const auto memory = limits.find("memory");
-  return memory == limits.end() ? 0 : (memory->second.whole() + kMegabyte - 1) / kMegabyte;
+  const auto disk = limits.find("ephemeral-storage");
+  return disk == limits.end() || disk->second.sign() <= 0 ? 0 : static_cast<std::uint64_t>(disk->second.whole());
 }
 
 Result<void> set_amounts(GroupSpec& group, const json::object& pod) {
   Resources& needs = group.per_task;
   for (const auto& [name, amount] : pod_sums(pod, "requests")) {
     if (name == "cpu") {
-      // Cores are whole: a pod that asks for less than one shares what is there with the others.
-      const std::int64_t milli = amount.thousandths();
-      needs.cores = milli < 1000 ? 0 : static_cast<std::uint32_t>(std::min((milli + 999) / 1000, kCountMax));
+      set_cores(needs, pod, amount.thousandths());
+    } else if (name == "memory") {
+      needs.memory_mb = megabytes(amount);
+    } else if (amount.sign() > 0 && name.starts_with(kHugePages)) {
+      needs.counted.push_back({name, megabytes(amount)});
     } else if (amount.sign() > 0 && name.find('/') != name.npos) {
       if (!amount.is_whole() || amount.whole() > kCountMax)
         return invalid(format("{} of {} cannot be given: whole numbers up to {} can", amount.text(), name, kCountMax),
@@ -50,11 +68,20 @@ Result<void> set_amounts(GroupSpec& group, const json::object& pod) {
     }
   }
   group.overcommit = needs.cores == 0;
-  needs.memory_mb = memory_mb_of(pod);
   return {};
 }
 
 // --- volumes ---
+
+constexpr std::string_view kHugeMedium = "HugePages";
+
+// "-2Mi" as mount(8) has it: "2M".
+std::string page_size_of(std::string_view text) {
+  std::string out(text.starts_with('-') ? text.substr(1) : text);
+  if (out.ends_with('i'))
+    out.pop_back();
+  return out;
+}
 
 SandboxVolume volume_of(const json::value& volume, const PodSite& site) {
   using enum SandboxVolume::Kind;
@@ -62,17 +89,30 @@ SandboxVolume volume_of(const json::value& volume, const PodSite& site) {
   out.name = text_in(volume, "name");
   const auto claim = site.claims.find(out.name);
   if (const json::value& own = part(volume, "emptyDir"); own.is_object()) {
-    out.kind = text_in(own, "medium") == "Memory" ? kMemory : kDisk;
+    const std::string medium = text_in(own, "medium");
+    out.kind = medium == "Memory" || medium.starts_with(kHugeMedium) ? kMemory : kDisk;
+    if (medium.starts_with(kHugeMedium))
+      out.path = medium == kHugeMedium ? "2M" : page_size_of(medium.substr(kHugeMedium.size()));
     if (const auto bound = quantity_in(own, "sizeLimit"); bound && bound->sign() > 0)
       out.bytes_max = static_cast<std::uint64_t>(bound->whole());
   } else if (const json::value& host = part(volume, "hostPath"); host.is_object()) {
     out.kind = kHost;
     out.path = text_in(host, "path");
     out.path_type = text_in(host, "type");
+  } else if (const json::value& nfs = part(volume, "nfs"); nfs.is_object()) {
+    out.kind = kNfs;
+    out.path = format("{}:{}", text_in(nfs, "server"), text_in(nfs, "path"));
+  } else if (const json::value& image = part(volume, "image"); image.is_object()) {
+    out.kind = kImage;
+    out.path = "docker://" + text_in(image, "reference");
+    out.path_type = text_in(image, "pullPolicy");
+  } else if (claim != site.claims.end() && claim->second.find(":/") != std::string::npos) {
+    out.kind = kNfs;
+    out.path = claim->second;
   } else if (claim != site.claims.end()) {
     out.kind = kHost;
     out.path = claim->second;
-    out.path_type = "DirectoryOrCreate";
+    out.path_type = kLastingVolume;
   } else if (std::ranges::any_of(std::initializer_list<const char*>{"configMap", "secret", "projected", "downwardAPI"},
                                  [&](const char* kind) { return part(volume, kind).is_object(); })) {
     out.kind = kFiles;
@@ -153,6 +193,8 @@ Sandbox sandbox_of(const json::object& pod, const PodSite& site) {
     out.sysctls.emplace_back(text_in(one, "name"), text_in(one, "value"));
   if (const auto group = integer_in(security, "fsGroup"); group && *group >= 0 && *group <= UINT32_MAX)
     out.files_group = static_cast<std::uint32_t>(*group);
+  out.files_group_where_other = text_in(security, "fsGroupChangePolicy") == "OnRootMismatch";
+  out.disk_bytes = disk_bytes_of(pod);
   out.shared_processes = flag_in(spec, "shareProcessNamespace");
   out.node_processes = flag_in(spec, "hostPID");
   out.node_ipc = flag_in(spec, "hostIPC");
@@ -160,6 +202,20 @@ Sandbox sandbox_of(const json::object& pod, const PodSite& site) {
 }
 
 }  // namespace
+
+PodSize size_of_pod(const json::object& pod) {
+  Resources needs;
+  const Amounts requests = pod_sums(pod, "requests");
+  if (const auto cpu = requests.find("cpu"); cpu != requests.end())
+    set_cores(needs, pod, cpu->second.thousandths());
+  if (const auto memory = requests.find("memory"); memory != requests.end())
+    needs.memory_mb = megabytes(memory->second);
+  return size_of(needs);
+}
+
+PodSize size_of(const Resources& granted) {
+  return {granted.cores, granted.shared_milli, std::max<std::int64_t>(0, granted.memory_mb)};
+}
 
 Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   const json::value& spec = spec_of(pod);
@@ -170,7 +226,12 @@ Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   out.account = site.account;
   out.qos = site.qos;
   out.nice = site.nice;
-  out.requeue = false;  // a pod runs once: whoever made it makes another
+  out.labels = labels_of_pod(pod);
+  out.scope = text_in(part(pod, "metadata"), "namespace");
+  out.precedence = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(integer_in(spec, "priority").value_or(0), INT32_MIN, INT32_MAX));
+  out.waits_its_turn = text_in(spec, "preemptionPolicy") == "Never";
+  out.requeue = mutant(Mutant::kPodOnTwoNodes);  // a pod runs once: whoever made it makes another
   out.requeue_set = true;
   out.kill_wait = seconds(std::clamp<std::int64_t>(integer_in(spec, "terminationGracePeriodSeconds").value_or(30), 0,
                                                    std::int64_t{365} * 86'400));
@@ -183,8 +244,10 @@ Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   group.restart = RestartRule::kNever;
   TRY(set_amounts(group, pod));
   group.sandbox = sandbox_of(pod, site);
-  if (site.nodes)
-    group.only_nodes = *site.nodes;
+  if (const std::string node = text_in(spec, "nodeName"); !node.empty())
+    group.only_nodes = {node};
+  TRY(set_terms(group, pod, site.namespaces));
+  for (const json::value& selector : site.volume_nodes) TRY(keep_near(group, selector));
   out.groups = std::vector<GroupSpec>{std::move(group)};
   if (const json::array& containers = containers_in(pod, "containers"); !containers.empty())
     out.command = text_in(containers.front(), "image");

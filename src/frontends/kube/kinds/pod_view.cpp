@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/kinds/container_view.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/timestamps.h"
 #include "model/job.h"
@@ -16,6 +18,8 @@ namespace {
 
 constexpr std::string_view kOwnConditions[] = {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady",
                                                "PodScheduled"};
+// Of ours, those that are there only while they are true.
+constexpr std::string_view kPassing[] = {"PodResizePending", "PodResizeInProgress"};
 
 json::object& object_at(json::object& tree, std::string_view name) {
   json::value& value = tree[name];
@@ -35,13 +39,6 @@ struct Showing {
   const json::value& spec() const { return spec_of(tree); }
   const json::value& status() const { return part(tree, "status"); }
 };
-
-const EndedWork* end_of_job(const Object& pod) {
-  for (const EndedWork& one : pod.ended)
-    if (one.what.kind == Kind::kJob)
-      return &one;
-  return nullptr;
-}
 
 // --- conditions ---
 
@@ -68,7 +65,8 @@ void add_condition(json::array& out, const Showing& of, const Condition& conditi
 void put_conditions(const Showing& of, json::array ours) {
   for (const json::value& one : list_in(of.status(), "conditions")) {
     const std::string type = text_in(one, "type");
-    if (std::ranges::none_of(ours, [&](const json::value& other) { return text_in(other, "type") == type; }))
+    if (std::ranges::find(kPassing, type) == std::end(kPassing) &&
+        std::ranges::none_of(ours, [&](const json::value& other) { return text_in(other, "type") == type; }))
       ours.push_back(one);
   }
   object_at(of.tree, "status")["conditions"] = std::move(ours);
@@ -86,6 +84,8 @@ bool gates_open(const Showing& of) {
 // --- while it waits ---
 
 void show_waiting(const Showing& of) {
+  if (of.records.node)  // others make room there
+    object_at(of.tree, "status")["nominatedNodeName"] = of.records.node->meta.name;
   if (of.waits.empty())
     return;
   json::array conditions;
@@ -103,6 +103,8 @@ std::string_view phase_of(const Showing& of, const ContainerViews& views) {
     if (is_final(of.job().state) || views.all_ended())
       return well ? "Succeeded" : "Failed";
   }
+  if (mutant(Mutant::kStatusAhead))
+    return "Running";
   return views.phase();
 }
 
@@ -110,8 +112,12 @@ struct EndWords {
   std::string reason, message;
 };
 
+constexpr std::string_view kEvicted = "Evicted: ";
+
 // Why it ended otherwise than by its containers.
-EndWords end_words(const Job& job) {
+EndWords end_words(const Job& job, const Task* task) {
+  if (task && task->reason.get().starts_with(kEvicted))
+    return {"Evicted", task->reason.get().substr(kEvicted.size())};
   const JobState state = job.state == JobState::kCompleting ? job.ending : job.state;
   switch (state) {
     case JobState::kTimeout:
@@ -145,6 +151,24 @@ void show_place(const Showing& of) {
   }
   if (of.job().started)
     status["startTime"] = of.time(of.job().started);
+}
+
+// What it asks for since it runs: its job has not been granted it yet, or its containers do not have it yet.
+// Source: kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources.
+void add_resize(json::array& out, const Showing& of, const ContainerViews& views) {
+  const Resources& granted = of.job().spec->groups.front().per_task;
+  const PodSize wanted = size_of_pod(of.tree);
+  if (wanted != size_of(granted)) {
+    const Node* node = of.records.node.get();
+    const bool never = node && (wanted.cores + wanted.shared_milli / 1000 > node->cores || wanted.memory_mb > node->memory_mb);
+    add_condition(out, of,
+                  {"PodResizePending", true, of.job().started, never ? "Infeasible" : "Deferred",
+                   never ? format("Node didn't have enough capacity: {} cores and {} MB are asked for",
+                                  wanted.cores + wanted.shared_milli / 1000, wanted.memory_mb)
+                         : std::string("Node didn't have enough resource")});
+  } else if (!views.all_resized()) {
+    add_condition(out, of, {"PodResizeInProgress", true, of.job().started, {}, {}});
+  }
 }
 
 void show_running(const Showing& of) {
@@ -185,17 +209,21 @@ void show_running(const Showing& of) {
     add_condition(conditions, of,
                   {"DisruptionTarget", true, of.job().ended ? of.job().ended : began, "PreemptionByScheduler",
                    "It made room for work of higher priority"});
+  if (!over)
+    add_resize(conditions, of, views);
   put_conditions(of, std::move(conditions));
   json::object& status = object_at(of.tree, "status");
   status["phase"] = phase;
   if (over)
-    if (EndWords words = end_words(of.job()); !words.reason.empty()) {
+    if (EndWords words = end_words(of.job(), of.records.task.get()); !words.reason.empty()) {
       status["reason"] = std::move(words.reason);
       status["message"] = std::move(words.message);
     }
   if (json::array init = views.statuses(ContainerViews::Which::kInit); !init.empty())
     status["initContainerStatuses"] = std::move(init);
   status["containerStatuses"] = views.statuses(ContainerViews::Which::kMain);
+  if (json::array added = views.statuses(ContainerViews::Which::kAdded); !added.empty())
+    status["ephemeralContainerStatuses"] = std::move(added);
 }
 
 // --- its job is forgotten ---
@@ -224,6 +252,13 @@ void show_deletion(const Showing& of) {
 
 }  // namespace
 
+const EndedWork* ended_job_of(const Object& pod) {
+  for (const EndedWork& one : pod.ended)
+    if (one.what.kind == Kind::kJob)
+      return &one;
+  return nullptr;
+}
+
 PodRecords records_of_pod(const Tables& tables, const Object& pod) {
   PodRecords out;
   for (const Shown& shown : pod.shows) {
@@ -239,6 +274,8 @@ PodRecords records_of_pod(const Tables& tables, const Object& pod) {
   const Node* node = nullptr;
   if (out.job->allocation && !out.job->allocation->grants.empty())
     node = tables.node(out.job->allocation->grants.front().node);
+  else if (out.job->promise && out.job->promise->held && !out.job->promise->grants.empty())
+    node = tables.node(out.job->promise->grants.front().node);
   else if (!out.job->ran_on.empty())
     node = tables.node(std::string_view(out.job->ran_on));
   if (node)
@@ -257,7 +294,7 @@ void show_pod(json::object& tree, const Object& pod, const PodRecords& records, 
     status["qosClass"] = qos_class(tree);
   show_deletion(of);
   if (!records.job) {
-    if (const EndedWork* end = end_of_job(pod))
+    if (const EndedWork* end = ended_job_of(pod))
       show_forgotten(of, *end);
     return;
   }

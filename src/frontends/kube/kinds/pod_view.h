@@ -25,6 +25,9 @@ struct PodRecords {
 };
 PodRecords records_of_pod(const Tables& tables, const Object& pod);
 
+// How the pod's job ended, once it is forgotten. Null: it is not.
+const EndedWork* ended_job_of(const Object& pod);
+
 // Sets in the pod's tree what the records say. waits: why its job waits, in a sentence; "" = nobody has looked at it
 // yet. wall_offset: adds to an Instant to give the wall clock.
 void show_pod(json::object& tree, const Object& pod, const PodRecords& records, std::string_view waits,

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <set>
+#include <span>
 
 #include "base/text.h"
 #include "frontends/kube/kinds/families.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/sysctls.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/names.h"
+#include "model/bounds.h"
 
 namespace lockstep::kube {
 
@@ -20,6 +23,7 @@ constexpr const char* kFixed =
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 constexpr std::string_view kLists[] = {"initContainers", "containers"};
+constexpr std::size_t kCapabilityNameMax = 64;
 
 json::object& object_in(json::object& tree, std::string_view name) {
   json::value& value = tree[name];
@@ -85,6 +89,10 @@ void check_mounts(const json::value& container, const std::string& path, const s
         out.push_back(field_invalid(at + ".subPath", json::value(inside), "must not contain '..'"));
     if (inside.starts_with('/'))
       out.push_back(field_invalid(at + ".subPath", json::value(inside), "must be a relative path"));
+    if (text_in(one, "mountPropagation") == "Bidirectional" &&
+        !flag_in(part(container, "securityContext"), "privileged"))
+      out.push_back(field_forbidden(at + ".mountPropagation",
+                                    "Bidirectional mount propagation is available only to privileged containers"));
     if (!inside.empty() && !text_in(one, "subPathExpr").empty())
       out.push_back(field_invalid(at + ".subPathExpr", json::value(text_in(one, "subPathExpr")),
                                   "subPathExpr and subPath are mutually exclusive"));
@@ -126,8 +134,41 @@ void check_variables(const json::value& container, const std::string& path, Fiel
   }
 }
 
-void check_rights(const json::value& container, const std::string& path, FieldErrors& out) {
+// Of a filter of system calls or of AppArmor: where it is the node's own, which. inside: it is a path that must stay in
+// a folder.
+void check_profile(const json::value& profile, const std::string& path, const char* what, bool inside,
+                   FieldErrors& out) {
+  if (!profile.is_object())
+    return;
+  const std::string type = text_in(profile, "type"), name = text_in(profile, "localhostProfile");
+  const auto parts = split(name, '/');
+  if (type == "Localhost" && name.empty())
+    out.push_back(field_required(path + ".localhostProfile", format("must be set when {} type is Localhost", what)));
+  else if (type != "Localhost" && !name.empty())
+    out.push_back(field_invalid(path + ".localhostProfile", json::value(name),
+                                format("can only be set when {} type is Localhost", what)));
+  else if (inside && name.starts_with('/'))
+    out.push_back(field_invalid(path + ".localhostProfile", json::value(name), "must be a relative path"));
+  else if (inside && std::ranges::find(parts, "..") != parts.end())
+    out.push_back(field_invalid(path + ".localhostProfile", json::value(name), "must not contain '..'"));
+}
+
+void check_profiles(const json::value& security, const std::string& path, FieldErrors& out) {
+  check_profile(part(security, "seccompProfile"), path + ".seccompProfile", "seccomp", true, out);
+  check_profile(part(security, "appArmorProfile"), path + ".appArmorProfile", "AppArmor", false, out);
+}
+
+void check_rights(const json::value& container, const std::string& path, bool own_users, FieldErrors& out) {
   const json::value& own = part(container, "securityContext");
+  check_profiles(own, path + ".securityContext", out);
+  if (text_in(own, "procMount") == "Unmasked" && !own_users)
+    out.push_back(field_invalid(path + ".securityContext.procMount", json::value("Unmasked"),
+                                "`hostUsers` must be false to use `Unmasked`"));
+  for (const char* list : {"add", "drop"})
+    for (const std::string& name : texts_in(part(own, "capabilities"), list))
+      if (name.size() > kCapabilityNameMax)
+        out.push_back(field_invalid(format("{}.securityContext.capabilities.{}", path, list), json::value(name),
+                                    "names no capability"));
   const json::value& escalation = part(own, "allowPrivilegeEscalation");
   if (escalation.is_bool() && !escalation.get_bool() && flag_in(own, "privileged"))
     out.push_back(field_invalid(path + ".securityContext", json::value(""),
@@ -138,6 +179,24 @@ void check_rights(const json::value& container, const std::string& path, FieldEr
                                   "must be between 0 and 2147483647, inclusive"));
 }
 
+bool has_own_users(const json::object& pod) {
+  const json::value& shared = part(spec_of(pod), "hostUsers");
+  return shared.is_bool() && !shared.get_bool();
+}
+
+// What every container keeps to.
+void check_container(const json::object& pod, const json::value& one, const std::string& path,
+                     const std::set<std::string>& volumes, FieldErrors& out) {
+  const std::string image = text_in(one, "image");
+  if (image.empty())
+    out.push_back(field_required(path + ".image"));
+  else if (trim(image) != image)
+    out.push_back(field_invalid(path + ".image", json::value(image), "must not have leading or trailing whitespace"));
+  check_mounts(one, path, volumes, out);
+  check_variables(one, path, out);
+  check_rights(one, path, has_own_users(pod), out);
+}
+
 void check_containers(const json::object& pod, const std::set<std::string>& volumes, FieldErrors& out) {
   std::set<std::string> names;
   const bool on_node = flag_in(spec_of(pod), "hostNetwork");
@@ -146,17 +205,9 @@ void check_containers(const json::object& pod, const std::set<std::string>& volu
     for (const json::value& one : containers_in(pod, list)) {
       const std::string path = format("spec.{}[{}]", list, i++);
       check_name(text_in(one, "name"), path + ".name", names, out);
-      const std::string image = text_in(one, "image");
-      if (image.empty())
-        out.push_back(field_required(path + ".image"));
-      else if (trim(image) != image)
-        out.push_back(
-            field_invalid(path + ".image", json::value(image), "must not have leading or trailing whitespace"));
+      check_container(pod, one, path, volumes, out);
       check_amounts(one, path, out);
-      check_mounts(one, path, volumes, out);
       check_ports(one, path, on_node, out);
-      check_variables(one, path, out);
-      check_rights(one, path, out);
       if (list == kLists[0] && !is_sidecar(one))
         for (const char* not_there : {"lifecycle", "livenessProbe", "readinessProbe", "startupProbe"})
           if (part(one, not_there).is_object())
@@ -169,10 +220,53 @@ void check_containers(const json::object& pod, const std::set<std::string>& volu
     out.push_back(field_required("spec.containers"));
 }
 
+// A debugger's container: of nothing the pod is for. Source:
+// kubernetes.io/docs/concepts/workloads/pods/ephemeral-containers.
+void check_added(const json::object& pod, FieldErrors& out) {
+  constexpr const char* kNot = "cannot be set for an Ephemeral Container";
+  std::set<std::string> names, targets, volumes;
+  for (const std::string_view list : kLists)
+    for (const json::value& one : containers_in(pod, list)) targets.insert(text_in(one, "name"));
+  for (const json::value& one : list_in(spec_of(pod), "volumes")) volumes.insert(text_in(one, "name"));
+  names = targets;
+  const json::array& all = containers_in(pod, "ephemeralContainers");
+  if (all.size() > kAddedContainersMax)
+    out.push_back(field_invalid("spec.ephemeralContainers", json::value(all.size()),
+                                format("at most {} are put beside a pod's containers", kAddedContainersMax)));
+  std::size_t i = 0;
+  for (const json::value& one : all) {
+    const std::string path = format("spec.ephemeralContainers[{}]", i++);
+    check_name(text_in(one, "name"), path + ".name", names, out);
+    check_container(pod, one, path, volumes, out);
+    if (const std::string target = text_in(one, "targetContainerName"); !target.empty() && !targets.contains(target))
+      out.push_back(field_not_found(path + ".targetContainerName", json::value(target)));
+    for (const char* key :
+         {"ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy", "restartPolicy"})
+      if (const json::value& value = part(one, key);
+          !value.is_null() && !(value.is_array() && value.get_array().empty()))
+        out.push_back(field_forbidden(format("{}.{}", path, key), kNot));
+    if (const json::value& amounts = part(one, "resources"); amounts.is_object() && !amounts.get_object().empty())
+      out.push_back(field_forbidden(path + ".resources", kNot));
+    std::size_t m = 0;
+    for (const json::value& mount : list_in(one, "volumeMounts")) {
+      for (const char* key : {"subPath", "subPathExpr"})
+        if (!text_in(mount, key).empty())
+          out.push_back(field_forbidden(format("{}.volumeMounts[{}].{}", path, m, key), kNot));
+      ++m;
+    }
+  }
+}
+
 std::set<std::string> check_volumes(const json::object& pod, FieldErrors& out) {
   std::set<std::string> names;
   std::size_t i = 0;
-  for (const json::value& one : list_in(spec_of(pod), "volumes")) {
+  const json::array& all = list_in(spec_of(pod), "volumes");
+  if (all.size() > kVolumesMax)
+    out.push_back(field_invalid("spec.volumes", json::value(all.size()),
+                                format("a pod has at most {} volumes here", kVolumesMax)));
+  for (const json::value& one : all) {
+    if (i == kVolumesMax)
+      break;
     const std::string path = format("spec.volumes[{}]", i++);
     check_name(text_in(one, "name"), path + ".name", names, out);
     const std::size_t kinds = one.as_object().size() - one.as_object().contains("name");
@@ -192,8 +286,54 @@ std::set<std::string> check_volumes(const json::object& pod, FieldErrors& out) {
   return names;
 }
 
+// Parts of small letters and digits, with "-" and "_" between them, parted by "." or "/".
+bool is_sysctl_name(std::string_view name) {
+  const auto alone = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  bool begins = true, good = !name.empty() && name.size() <= 253;
+  for (std::size_t at = 0; good && at < name.size(); ++at) {
+    const char c = name[at];
+    const bool ends = at + 1 == name.size() || name[at + 1] == '.' || name[at + 1] == '/';
+    const bool parts = c == '.' || c == '/';
+    good = parts ? !begins && at + 1 < name.size() : alone(c) || ((c == '-' || c == '_') && !begins && !ends);
+    begins = parts;
+  }
+  return good;
+}
+
+// Bounds of ours, far above what people write: each of these is compared with others, and sent to the node whole.
+struct ListBound {
+  const char* list;
+  std::size_t most;
+};
+constexpr ListBound kPodLists[] = {{"volumes", 1024},        {"tolerations", 1024},      {"hostAliases", 1024},
+                                   {"schedulingGates", 128}, {"imagePullSecrets", 256}, {"topologySpreadConstraints", 64},
+                                   {"readinessGates", 256},  {"resourceClaims", 256}};
+constexpr ListBound kContainerLists[] = {{"env", 4096},         {"envFrom", 256},       {"ports", 1024},
+                                         {"volumeMounts", 2048}, {"volumeDevices", 256}, {"resizePolicy", 16}};
+
+bool check_lists(const json::value& holder, std::string_view path, std::span<const ListBound> bounds,
+                 FieldErrors& out) {
+  const std::size_t before = out.size();
+  for (const auto& [list, most] : bounds)
+    if (const std::size_t count = list_in(holder, list).size(); count > most)
+      out.push_back(field_too_many(format("{}.{}", path, list), count, most));
+  return out.size() == before;
+}
+
+bool check_all_lists(const json::object& pod, FieldErrors& out) {
+  bool good = check_lists(spec_of(pod), "spec", kPodLists, out);
+  for (const std::string_view list : kLists) {
+    std::size_t i = 0;
+    for (const json::value& container : list_in(spec_of(pod), list))
+      good = check_lists(container, format("spec.{}[{}]", list, i++), kContainerLists, out) && good;
+  }
+  return good;
+}
+
 void check_spec(const json::object& pod, FieldErrors& out) {
   const json::value& spec = spec_of(pod);
+  if (!check_all_lists(pod, out))
+    return;
   check_containers(pod, check_volumes(pod, out), out);
   if (const auto deadline = integer_in(spec, "activeDeadlineSeconds");
       deadline && (*deadline < 1 || *deadline > INT32_MAX))
@@ -211,15 +351,28 @@ void check_spec(const json::object& pod, FieldErrors& out) {
     out.push_back(field_invalid("spec.shareProcessNamespace", json::value(true),
                                 "ShareProcessNamespace and HostPID "
                                 "cannot both be enabled"));
+  check_profiles(part(spec, "securityContext"), "spec.securityContext", out);
+  if (has_own_users(pod))
+    for (const char* key : {"hostNetwork", "hostPID", "hostIPC"})
+      if (flag_in(spec, key))
+        out.push_back(field_forbidden(std::string("spec.") + key, "when `hostUsers` is false"));
+  std::set<std::string> sysctls;
   std::size_t i = 0;
   for (const json::value& one : list_in(part(spec, "securityContext"), "sysctls")) {
     const std::string name = text_in(one, "name");
-    const bool well = !name.empty() && name.size() <= 253 &&
-                      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_./") == name.npos;
+    const bool well = is_sysctl_name(name);
     if (!well)
       out.push_back(field_invalid(format("spec.securityContext.sysctls[{}].name", i), json::value(name),
                                   "must have at most 253 characters and match regex "
                                   "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"));
+    else if (!sysctls.insert(name).second)
+      out.push_back(field_duplicate(format("spec.securityContext.sysctls[{}].name", i), json::value(name)));
+    else if (flag_in(spec, "hostNetwork") && sysctl_is_of_network(name))
+      out.push_back(field_invalid(format("spec.securityContext.sysctls[{}].name", i), json::value(name),
+                                  "may not be specified when 'hostNetwork' is true"));
+    else if (flag_in(spec, "hostIPC") && sysctl_is_of_ipc(name))
+      out.push_back(field_invalid(format("spec.securityContext.sysctls[{}].name", i), json::value(name),
+                                  "may not be specified when 'hostIPC' is true"));
     ++i;
   }
   i = 0;
@@ -273,6 +426,8 @@ bool holds_all(const json::array& now, const json::array& before) {
 
 void check_changes(const json::object& pod, const json::object& old, FieldErrors& out) {
   const json::value &now = spec_of(pod), &was = spec_of(old);
+  if (!check_all_lists(pod, out))
+    return;
   const auto deadline = integer_in(now, "activeDeadlineSeconds"), before = integer_in(was, "activeDeadlineSeconds");
   if (before && (!deadline || *deadline > *before))
     out.push_back(field_invalid("spec.activeDeadlineSeconds", json::value(deadline.value_or(0)),
@@ -285,6 +440,60 @@ void check_changes(const json::object& pod, const json::object& old, FieldErrors
     out.push_back(field_forbidden("spec.schedulingGates", "only deletion is allowed, but found new scheduling gate"));
   if (changes_more(pod, old))
     out.push_back(field_forbidden("spec", kFixed));
+}
+
+// --- other amounts for a pod that is there ---
+
+constexpr const char* kResized[] = {"cpu", "memory"};
+
+// Cores and memory of what runs are free to change, and nothing else is.
+void take_sizes(json::object& spec, const json::value& wanted, const json::value& was) {
+  for (const std::string_view list : kLists) {
+    json::value* containers = spec.if_contains(list);
+    const json::array &ask = list_in(wanted, list), &old = list_in(was, list);
+    for (std::size_t i = 0; containers && i < old.size() && i < ask.size(); ++i)
+      for (const char* key : {"resources", "resizePolicy"})
+        take_over(containers->get_array()[i].as_object(), ask[i], key);
+  }
+}
+
+void check_size_of(const json::value& now, const json::value& was, bool may, const std::string& path,
+                   FieldErrors& out) {
+  for (const char* which : {"limits", "requests"}) {
+    const json::value &amounts = part(now, which), &before = part(was, which);
+    std::set<std::string> names;
+    for (const json::value* one : {&amounts, &before})
+      if (one->is_object())
+        for (const auto& [name, amount] : one->get_object()) names.insert(std::string(name));
+    for (const std::string& name : names) {
+      const auto has = quantity_in(amounts, name), had = quantity_in(before, name);
+      const bool resized = std::ranges::find(kResized, name) != std::end(kResized);
+      if (has.has_value() == had.has_value() && (!has || *has == *had))
+        continue;
+      if (!may || !resized)
+        out.push_back(field_forbidden("spec", may ? "only cpu and memory resources are mutable"
+                                                  : "resources for non-sidecar init containers are immutable"));
+      else if (!has)
+        out.push_back(field_forbidden(format("{}.{}", path, which), format("resource {} cannot be removed", which)));
+    }
+  }
+}
+
+void check_resize(const json::object& pod, const json::object& old, FieldErrors& out) {
+  if (qos_class(pod) != qos_class(old))
+    out.push_back(
+        field_invalid("spec", json::value(qos_class(pod)), "Pod QOS Class may not change as a result of resizing"));
+  if (part(spec_of(pod), "resources").is_object() && !part(spec_of(pod), "resources").as_object().empty())
+    out.push_back(field_forbidden("", "pods with pod-level resources cannot be resized"));
+  for (const std::string_view list : kLists) {
+    const json::array &now = containers_in(pod, list), &was = containers_in(old, list);
+    for (std::size_t i = 0; i < now.size() && i < was.size(); ++i) {
+      const std::string path = format("spec.{}[{}]", list, i);
+      check_amounts(now[i], path, out);
+      check_size_of(part(now[i], "resources"), part(was[i], "resources"), list == kLists[1] || is_sidecar(was[i]),
+                    path + ".resources", out);
+    }
+  }
 }
 
 class PodRules final : public KindRules {
@@ -300,12 +509,25 @@ class PodRules final : public KindRules {
       take_over(spec, spec_of(old), "ephemeralContainers");
       return;
     }
+    if (subresource == "resize") {
+      const json::value wanted = spec;
+      tree["spec"] = spec_of(old);
+      take_sizes(object_in(tree, "spec"), wanted, spec_of(old));
+      return;
+    }
     if (subresource == "ephemeralcontainers") {
       const json::value wanted = part(json::value(spec), "ephemeralContainers");
       tree["spec"] = spec_of(old);
       if (wanted.is_array())
         object_in(tree, "spec")["ephemeralContainers"] = wanted;
     }
+  }
+
+  void validate_update(const json::object& tree, const json::object& old, std::string_view subresource,
+                       FieldErrors& out) const override {
+    if (subresource == "resize")
+      return check_resize(tree, old, out);
+    validate(tree, &old, out);
   }
 
   void validate(const json::object& tree, const json::object* old, FieldErrors& out) const override {
@@ -319,6 +541,8 @@ class PodRules final : public KindRules {
     take_over(object_in(kept, "spec"), was, "ephemeralContainers");
     if (debugged && !holds_all(list_in(now, "ephemeralContainers"), list_in(was, "ephemeralContainers")))
       out.push_back(field_forbidden("spec.ephemeralContainers", "existing ephemeral containers may not be changed"));
+    if (debugged)
+      check_added(tree, out);
     if (!same_json(spec_of(kept), was))
       check_changes(kept, *old, out);
   }

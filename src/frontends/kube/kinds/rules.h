@@ -19,6 +19,11 @@ class KindRules {
                               std::string_view /*subresource*/) const {}
   // old: null of a new object.
   virtual void validate(const json::object& /*tree*/, const json::object* /*old*/, FieldErrors& /*out*/) const {}
+  // The same of a change, where it matters through which subresource it comes.
+  virtual void validate_update(const json::object& tree, const json::object& old, std::string_view /*subresource*/,
+                               FieldErrors& out) const {
+    validate(tree, &old, out);
+  }
 };
 
 // type: as objects are stored ("configmaps", "deployments.apps").

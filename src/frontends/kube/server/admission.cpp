@@ -35,8 +35,20 @@ std::string connection_kind(std::string_view subresource) {
   return subresource == "exec"          ? "PodExecOptions"
          : subresource == "attach"      ? "PodAttachOptions"
          : subresource == "portforward" ? "PodPortForwardOptions"
-         : subresource == "proxy"       ? "PodProxyOptions"
                                         : "";
+}
+
+std::string proxy_kind(std::string_view type) {
+  return type == "pods"       ? "PodProxyOptions"
+         : type == "services" ? "ServiceProxyOptions"
+         : type == "nodes"    ? "NodeProxyOptions"
+                              : "";
+}
+
+std::string kind_of_connection(const Request& request) {
+  if (request.target.subresource == "proxy")
+    return proxy_kind(request.kind->type);
+  return request.kind->type == "pods" ? connection_kind(request.target.subresource) : std::string();
 }
 
 const char* options_kind(std::string_view operation) {
@@ -45,12 +57,10 @@ const char* options_kind(std::string_view operation) {
 
 }  // namespace
 
-bool is_connection(const Request& request) {
-  return request.kind->type == "pods" && !connection_kind(request.target.subresource).empty();
-}
+bool is_connection(const Request& request) { return !kind_of_connection(request).empty(); }
 
 json::object connection_options(const Request& request) {
-  json::object out{{"kind", connection_kind(request.target.subresource)}, {"apiVersion", "v1"}};
+  json::object out{{"kind", kind_of_connection(request)}, {"apiVersion", "v1"}};
   for (const char* flag : {"stdin", "stdout", "stderr", "tty"})
     if (query_flag(request.http(), flag))
       out[flag] = true;

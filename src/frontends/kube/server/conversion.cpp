@@ -189,7 +189,7 @@ std::string stored_version(const Kind& kind, const Object& object) {
   const auto at = object.body.rfind(format("\"{}\":\"", kVersionNote));
   if (at == object.body.npos)
     return storage;
-  const json::value body = json::parse(object.body);
+  const json::value body = json::parse(object.body.get());
   const std::string noted = text_in(body, kVersionNote);
   return noted.empty() ? storage : noted;
 }

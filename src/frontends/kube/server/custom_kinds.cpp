@@ -60,7 +60,7 @@ void CustomKinds::change(const Tables&, const Change& change) {
 void CustomKinds::take(const Object& definition, bool there) {
   const std::string& type = definition.meta.name;
   kinds_.remove_type(type);
-  const json::value body = json::parse(definition.body);
+  const json::value body = json::parse(definition.body.get());
   if (!there || !is_established(body))
     return;
   json::object whole = body.as_object();

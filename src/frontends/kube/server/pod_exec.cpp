@@ -202,6 +202,14 @@ Answered<PodPlace> place_of(const Request& request, std::string_view subject) {
     return Status::bad_request(format("container {} is not valid for pod {}", out.container, request.target.name));
   const auto read = request.visit->read();
   const PodRecords records = records_of_pod(read->tables, *object);
+  if (!records.job)
+    if (const EndedWork* ended = ended_job_of(*object); ended && subject == "log") {
+      out.job = ended->what.job;
+      out.ran_on = ended->ran_on.get();
+      out.attempt = ended->attempt;
+      out.started = !out.ran_on.empty();
+      return out;
+    }
   if (!records.job || text_in(spec_of(tree), "nodeName").empty())
     return Status::bad_request(format("pod {} does not have a host assigned", request.target.name));
   out.job = records.job->id;

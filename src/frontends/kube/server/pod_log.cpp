@@ -14,6 +14,8 @@ Answered<ContainerAsk> log_asked(const Request& request, const PodPlace& place) 
   ask.what = ContainerAsk::What::kLogs;
   ask.job = place.job;
   ask.container = place.container;
+  ask.ran_on = place.ran_on;
+  ask.attempt = place.attempt;
   ask.previous = query_flag(http, "previous");
   ask.follow = query_flag(http, "follow");
   ask.times = query_flag(http, "timestamps");
@@ -37,6 +39,8 @@ Answered<ContainerAsk> log_asked(const Request& request, const PodPlace& place) 
   if (!since.empty() && !time.empty())
     return refuse("sinceSeconds", since, "at most one of `sinceTime` or `sinceSeconds` may be specified");
   const auto read = request.visit->read();
+  if (const User* root = read->tables.user("local", 0))
+    ask.user = root->id;  // whose every pod's job is
   if (!since.empty()) {
     const auto number = parse_int(since);
     if (!number || *number < 1 || *number > INT32_MAX)

@@ -10,6 +10,8 @@ namespace lockstep::kube {
 struct StreamTools {
   std::shared_ptr<StreamRoom> room;
   std::function<std::string(std::string_view)> sha1;
+  // TLS over a stream, whoever the server is; null: it cannot be. Empty: none is spoken.
+  std::function<std::unique_ptr<Stream>(std::unique_ptr<Stream>)> over_tls = {};
 };
 
 void exec_in_pod(const Asked& request, const StreamTools& tools);  // and attach
@@ -22,6 +24,9 @@ struct PodPlace {
   JobId job;
   std::string container;
   bool started = false;  // it runs, or has run
+  // Of a pod whose job is forgotten: its node has the logs for some time.
+  std::string ran_on;
+  AttemptNo attempt = 0;
 };
 Answered<PodPlace> place_of(const Request& request, std::string_view subject);
 

@@ -5,8 +5,11 @@
 #include "base/text.h"
 #include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/pod_wait.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
 #include "views/reasons.h"
 
@@ -17,15 +20,20 @@ namespace {
 constexpr std::int32_t kKill = 9;
 constexpr std::int64_t kGraceDefault = 30, kGraceMost = INT32_MAX;
 
-// Why its job waits, in the words of squeue and `lockstep explain`.
-std::string waiting_words(const ReadContext& read, const Job& job) {
+// Why its job waits: which nodes will not do, where one pod is asked for, and in the words of squeue and
+// `lockstep explain`, with the start that the planner foresees.
+std::string waiting_words(const ReadContext& read, const Job& job, bool alone) {
   const PlanNote* note = read.notes.of(job.id);
   if (!note && job.hold == Hold::kNone)
     return {};
   const Reason why = slurm_reason_parts(job, note);
-  std::string out = format("job {} waits: {}", job.id.value, why.word);
+  std::string out =
+      alone ? waiting_for_nodes(read.tables, job) : format("0/{} nodes are available now.", read.tables.nodes.size());
+  out += format(" Job {} waits: {}", job.id.value, why.word);
   if (!why.detail.empty())
     out += format(" ({})", why.detail);
+  if (note && note->expected_start)
+    out += format(", foreseen to start {}", time_text(note->expected_start, read.wall_offset));
   return out;
 }
 
@@ -57,11 +65,70 @@ bool waits_for(const Error& refusal) {
   }
 }
 
+std::vector<CommandBody> changes_of_job(const Tables& tables, const Object& pod, const json::object& tree,
+                                        const json::object& old, Sizes sizes) {
+  std::vector<CommandBody> out;
+  const PodRecords records = records_of_pod(tables, pod);
+  if (!records.job || is_final(records.job->state) || records.job->state == JobState::kCompleting)
+    return out;
+  UpdateJob change{.target = {records.job->id, {}}};
+  const auto deadline = integer_in(spec_of(tree), "activeDeadlineSeconds");
+  if (deadline && deadline != integer_in(spec_of(old), "activeDeadlineSeconds"))
+    change.time_limit = seconds(std::clamp<std::int64_t>(*deadline, 1, INT32_MAX));
+  const Resources& has = records.job->spec->groups.front().per_task;
+  if (const PodSize wanted = size_of_pod(tree);
+      sizes == Sizes::kChange && wanted != size_of(has)) {
+    change.cores_per_task = wanted.cores;
+    change.shared_milli_per_task = wanted.shared_milli;
+    change.memory_mb_per_task = wanted.memory_mb;
+  }
+  if (change.time_limit || change.cores_per_task)
+    out.emplace_back(std::move(change));
+  return out;
+}
+
+namespace {
+
+// A question that has no answer: its stream ends when the node has heard it.
+class Look final : public Conversation {
+ public:
+  Look(std::shared_ptr<StreamRoom> room, std::unique_ptr<Stream> node)
+      : room_(std::move(room)), node_(std::move(node)) {}
+  void begin() {
+    node_->on_data([](std::string_view) {});
+    node_->on_close([this] { room_->end(this); });
+    node_->pause(false);
+  }
+
+ private:
+  const std::shared_ptr<StreamRoom> room_;
+  const std::unique_ptr<Stream> node_;
+};
+
+}  // namespace
+
+void tell_node(const Request& request, const std::shared_ptr<StreamRoom>& room, const Object& pod) {
+  const PodRecords records = records_of_pod(request.visit->read()->tables, pod);
+  if (!records.task || records.task->state != TaskState::kRunning || room->size() >= kConversationsMax)
+    return;
+  ContainerAsk ask;
+  ask.what = ContainerAsk::What::kLook;
+  ask.job = records.job->id;
+  request.visit->reach(ask, [room](Result<std::unique_ptr<Stream>> node) {
+    if (!node.ok())
+      return;
+    const auto look = std::make_shared<Look>(room, std::move(*node));
+    room->keep(look);
+    look->begin();
+  });
+}
+
 void show_records(const Request& request, const Object& object, json::object& tree) {
   const auto read = request.visit->read();
   const PodRecords records = records_of_pod(read->tables, object);
   const bool waits = records.job && records.job->state == JobState::kPending;
-  show_pod(tree, object, records, waits ? waiting_words(*read, *records.job) : std::string(), read->wall_offset);
+  const bool alone = !request.target.name.empty();
+  show_pod(tree, object, records, waits ? waiting_words(*read, *records.job, alone) : std::string(), read->wall_offset);
 }
 
 std::vector<CommandBody> deletion_of_pod(const Tables& tables, const Object& pod, std::optional<std::int64_t> seconds,

@@ -1,11 +1,13 @@
 // Pods at the API: the object and the job that runs it are made in one commit, and ended together.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "frontends/kube/server/request.h"
+#include "frontends/kube/server/stream_room.h"
 
 namespace lockstep::kube {
 
@@ -13,6 +15,14 @@ namespace lockstep::kube {
 Answered<CommandBody> new_pod(const Request& request, const json::object& tree, const std::string& refusal);
 // Whether a pod whose job was refused for this reason is to wait instead of being refused itself.
 bool waits_for(const Error& refusal);
+
+// What of a pod's job is to change with its object. sizes: also its cores and memory, for which its node may have no
+// room.
+enum class Sizes : bool { kStay, kChange };
+std::vector<CommandBody> changes_of_job(const Tables& tables, const Object& pod, const json::object& tree,
+                                        const json::object& old, Sizes sizes);
+// Tells the pod's node that something of it has changed. Should it not hear, it asks within half a minute by itself.
+void tell_node(const Request& request, const std::shared_ptr<StreamRoom>& room, const Object& pod);
 
 // The tree of a pod's object with what the records say. waits: filled in with the planner's reason.
 void show_records(const Request& request, const Object& object, json::object& tree);

@@ -3,6 +3,7 @@
 #include <boost/json/serialize.hpp>
 #include <span>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/machinery/protobuf.h"
 #include "frontends/kube/server/selection.h"
@@ -76,22 +77,88 @@ Answered<Seq> version_asked(const Request& request) {
   return *number;
 }
 
-void write_protobuf(const Asked& request, Seq at, const std::string& next, std::size_t left,
-                    std::vector<Ref<Object>> objects) {
-  PageReply reply{200, std::string(kProtobufType), "", {}};
-  reply.more = [request, list = ProtobufList(*request, at, next, left), objects = std::move(objects),
-                done = std::size_t{0}](std::string& out) mutable {
-    for (std::size_t i = 0; i < kItemsOfPiece && done < objects.size(); ++i, ++done) {
-      list.add(*objects[done]);
-      objects[done] = nullptr;
+// A list, piece by piece: first which objects are in it, where that takes reading them, then they themselves.
+class ListPages {
+ public:
+  ListPages(Asked request, Selection selection, Continue next, std::size_t most)
+      : request_(std::move(request)), selection_(std::move(selection)), next_(std::move(next)), most_(most) {}
+
+  bool reads() const { return selection_.by_body != nullptr; }
+  void begin(ObjectHistory::Page page) {
+    objects_ = std::move(page.objects);
+    last_ = std::move(page.last);
+    left_ = selection_.all ? page.left : 0;
+  }
+  // The next piece; false: that was the last one.
+  bool write(std::string& out) {
+    if (reads() && !is_selected_)
+      select();
+    else if (!is_begun_)
+      begin_list(out);
+    else if (written_ < objects_.size())
+      write_some(out);
+    else
+      return end_list(out);
+    return true;
+  }
+
+ private:
+  void select() {
+    for (std::size_t i = 0; i < kItemsOfPiece && looked_ < objects_.size(); ++i, ++looked_) {
+      if (!selection_.by_body(*objects_[looked_]))
+        continue;
+      if (kept_ == most_) {
+        const Object& last = *objects_[kept_ - 1];
+        last_ = ObjectKey{last.type, last.meta.ns, last.meta.name};
+        looked_ = objects_.size();
+        break;
+      }
+      std::swap(objects_[kept_++], objects_[looked_]);
     }
-    if (done < objects.size())
-      return true;
-    out += std::move(list).end();
+    if (looked_ < objects_.size())
+      return;
+    objects_.resize(kept_);
+    is_selected_ = true;
+  }
+  void begin_list(std::string& out) {
+    is_begun_ = true;
+    std::string next;
+    if (last_) {
+      next_.after = *last_;
+      next = text_of(next_);
+    }
+    if (request_->accepted.protobuf)
+      protobuf_.emplace(*request_, next_.at, next, left_);
+    else
+      out += list_head(*request_, next_.at, next, left_);
+  }
+  void write_some(std::string& out) {
+    for (std::size_t i = 0; i < kItemsOfPiece && written_ < objects_.size(); ++i, ++written_) {
+      const Ref<Object> object = std::move(objects_[written_]);
+      if (protobuf_) {
+        protobuf_->add(*object);
+        continue;
+      }
+      if (written_ > 0)
+        out += ',';
+      append_item(out, *request_, *object);
+    }
+  }
+  bool end_list(std::string& out) {
+    out += protobuf_ ? std::move(*protobuf_).end() : std::string(list_end());
     return false;
-  };
-  request->visit->write(std::move(reply));
-}
+  }
+
+  Asked request_;
+  Selection selection_;
+  Continue next_;
+  std::size_t most_;
+  std::vector<Ref<Object>> objects_;  // those that may be in it, then those that are
+  std::optional<ObjectKey> last_;     // there are more behind this one
+  std::optional<ProtobufList> protobuf_;
+  std::size_t left_ = 0, looked_ = 0, kept_ = 0, written_ = 0;
+  bool is_selected_ = false, is_begun_ = false;
+};
 
 }  // namespace
 
@@ -106,30 +173,6 @@ void get_object(const Asked& request, const ReadTools& tools) {
   });
 }
 
-namespace {
-
-void write_list(const Asked& request, Seq at, const std::string& next, std::size_t left,
-                std::vector<Ref<Object>> objects) {
-  if (request->accepted.protobuf)
-    return write_protobuf(request, at, next, left, std::move(objects));
-  PageReply reply{200, "application/json", list_head(*request, at, next, left), {}};
-  reply.more = [request, objects = std::move(objects), done = std::size_t{0}](std::string& out) mutable {
-    for (std::size_t i = 0; i < kItemsOfPiece && done < objects.size(); ++i, ++done) {
-      if (done > 0)
-        out += ',';
-      append_item(out, *request, *objects[done]);
-      objects[done] = nullptr;
-    }
-    if (done < objects.size())
-      return true;
-    out += list_end();
-    return false;
-  };
-  request->visit->write(std::move(reply));
-}
-
-}  // namespace
-
 void list_objects(const Asked& request, const ReadTools& tools) {
   const ObjectHistory& history = *tools.history;
   const auto selection = selection_of(*request);
@@ -139,7 +182,7 @@ void list_objects(const Asked& request, const ReadTools& tools) {
   const auto asked = version_asked(*request);
   if (!asked.ok())
     return answer_status(*request, asked.error());
-  Seq at = read->tables.seq;
+  Seq at = read->tables.seq - mutant(Mutant::kListOlderThanTold);
   if (*asked > at)
     return answer_status(*request, too_new(*asked, at));
   const std::string match = query_of(request->http(), "resourceVersionMatch");
@@ -153,26 +196,29 @@ void list_objects(const Asked& request, const ReadTools& tools) {
       return answer_status(*request, bad_continue());
     if (from->at > 0 && now_s - from->since_s > kPageLife.us / 1'000'000)
       return answer_expired(*request, *from);
-    if (from->at > 0)
+    if (from->at > 0 && !mutant(Mutant::kPageOfNow))
       at = from->at;
   }
   std::size_t most = parse_uint(query_of(request->http(), "limit")).value_or(0);
   if (most == 0)
     most = kEverything;
-  const auto page = history.page(read->tables, request->kind->type, request->target.ns, at,
-                                 from ? &from->after : nullptr, most, selection->keeps, selection->all);
+  const auto pages = std::make_shared<ListPages>(
+      request, *selection, Continue{at, from && from->at > 0 ? from->since_s : now_s, {}}, most);
+  auto page = history.page(read->tables, request->kind->type, request->target.ns, at, from ? &from->after : nullptr,
+                           pages->reads() ? kEverything : most, selection->by_meta, selection->all);
   if (!page && from)
     return answer_expired(*request, *from);
   if (!page)
     return answer_status(*request, too_old(at));
-  const std::string next =
-      page->last ? text_of({at, from && from->at > 0 ? from->since_s : now_s, *page->last}) : std::string();
-  const std::size_t left = selection->all ? page->left : 0;
-  convert_for(request, tools.conversion, page->objects,
-              [request, at, next, left, objects = page->objects](const std::optional<Status>& failed) {
+  const auto objects = page->objects;
+  convert_for(request, tools.conversion, objects,
+              [request, pages, page = std::move(*page)](const std::optional<Status>& failed) mutable {
                 if (failed)
                   return answer_status(*request, *failed);
-                write_list(request, at, next, left, objects);
+                pages->begin(std::move(page));
+                const std::string_view type = request->accepted.protobuf ? kProtobufType : kJsonType;
+                PageReply reply{200, std::string(type), "", [pages](std::string& out) { return pages->write(out); }};
+                request->visit->write(std::move(reply));
               });
 }
 
@@ -220,7 +266,8 @@ class Watch : public std::enable_shared_from_this<Watch> {
       other_event(out, "ERROR", too_old(at_).body());
       return Pulled::kEnd;
     }
-    for (std::size_t i = since->from; i < since->entries->size(); ++i) {
+    const bool leave_out = mutant(Mutant::kWatchEventLost) && since->entries->size() - since->from > 1;
+    for (std::size_t i = since->from + leave_out; i < since->entries->size(); ++i) {
       if (out.size() - begin > kEventBytes)
         return Pulled::kMore;
       if (awaits_entries(*since->entries, i))
@@ -228,7 +275,10 @@ class Watch : public std::enable_shared_from_this<Watch> {
       tell(out, (*since->entries)[i]);
       at_ = (*since->entries)[i].seq;
     }
-    at_ = std::max(at_, read->tables.seq);
+    if (!mutant(Mutant::kWatchEventTwice) || out.size() == begin)
+      at_ = std::max(at_, read->tables.seq);
+    else
+      --at_;
     if (out.size() > begin)
       quiet_since_ = read->now;
     else if (wants_bookmarks() && read->now - quiet_since_ > kBookmarkEvery) {
@@ -284,7 +334,7 @@ class Watch : public std::enable_shared_from_this<Watch> {
     const bool was = keeps(entry.before), is = keeps(entry.after);
     if (is)
       event(out, was ? "MODIFIED" : "ADDED", *entry.after);
-    else if (was)
+    else if (was && !(entry.after && mutant(Mutant::kWatchFarewellLost)))
       event(out, "DELETED", *entry.before, entry.seq);
   }
 
@@ -371,7 +421,7 @@ void watch_objects(const Asked& request, const ReadTools& tools) {
     return answer_status(*request, too_old(*asked));
   if (from_the_start) {
     auto page = history->page(read->tables, request->kind->type, request->target.ns, now, nullptr, kEverything,
-                              selection->keeps, false);
+                              [&](const Object& object) { return selection->keeps(object); }, false);
     watch->tell_first(std::move(page->objects), initial == "true");
   }
   const auto limit = parse_uint(query_of(request->http(), "timeoutSeconds"));

@@ -7,6 +7,7 @@
 #include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/server/aggregated.h"
 #include "frontends/kube/server/authenticate.h"
+#include "frontends/kube/server/cluster_jobs.h"
 #include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/discovery.h"
 #include "frontends/kube/server/kinds.h"
@@ -15,9 +16,11 @@
 #include "frontends/kube/server/pod_actions.h"
 #include "frontends/kube/server/pod_files_route.h"
 #include "frontends/kube/server/pod_streams.h"
+#include "frontends/kube/server/proxy.h"
 #include "frontends/kube/server/read.h"
 #include "frontends/kube/server/reviews.h"
 #include "frontends/kube/server/role_book.h"
+#include "frontends/kube/server/service_table.h"
 #include "frontends/kube/server/use_board.h"
 #include "frontends/kube/server/write.h"
 
@@ -37,6 +40,7 @@ struct KubeServer::Inner {
   std::shared_ptr<ObjectHistory> history = std::make_shared<ObjectHistory>();
   std::shared_ptr<RoleBook> roles = std::make_shared<RoleBook>();
   std::shared_ptr<ServiceAddresses> services = std::make_shared<ServiceAddresses>();
+  std::shared_ptr<ServiceTable> service_table;
   std::shared_ptr<CustomKinds> custom_kinds;
   std::shared_ptr<PolicyBook> policies = std::make_shared<PolicyBook>();
   std::shared_ptr<StreamRoom> streams = std::make_shared<StreamRoom>();
@@ -65,7 +69,8 @@ struct KubeServer::Inner {
     if (!request->kind->namespaced && !target->ns.empty())
       return answer_status(*visit, Status::no_such_path());
     request->api_version = request->kind->api_version();
-    auto accepted = accepted_by(visit->request(), request->kind->schema && !request->kind->custom);
+    auto accepted = accepted_by(visit->request(), request->kind->schema && !request->kind->custom &&
+                                                       !is_cluster_jobs(*request->kind));
     if (!accepted.ok())
       return answer_status(*visit, accepted.error());
     request->accepted = *accepted;
@@ -106,7 +111,7 @@ struct KubeServer::Inner {
   }
 
   ReadTools reads() const { return {history, {powers.call, powers.random_hex}, bell}; }
-  WriteTools tools() const { return {powers.random_hex, services, roles, policies, powers.call, &kinds}; }
+  WriteTools tools() const { return {powers.random_hex, services, roles, policies, powers.call, &kinds, streams}; }
 
   // What is not stored has no verb but "create", and that only where somebody answers it.
   static bool allowed(const Kind& kind, const std::string& sub, std::string_view verb) {
@@ -119,12 +124,18 @@ struct KubeServer::Inner {
   void dispatch(const Asked& request) {
     const std::string& verb = request->target.verb;
     const std::string& sub = request->target.subresource;
+    if (is_cluster_jobs(*request->kind))
+      return answer_cluster_jobs(request);
     if (verb == "create" && is_review(*request->kind))
       return create_review(request, *roles, powers.tokens);
     if (verb == "create" && request->kind->type == "serviceaccounts" && sub == "token")
       return create_token(request, powers.tokens, powers.random_hex(16));
     if (verb == "create" && request->kind->type == "bindings")
       return bind_pod(request);
+    if (!request->target.name.empty() && is_proxy(*request))
+      return admit_connection(request, tools(), [request, this] {
+        proxy_request(request, {streams, powers.sha1, powers.over_tls});
+      });
     if (is_measured(*request->kind))
       return answer_measured(request);
     if (!allowed(*request->kind, sub, verb))
@@ -155,7 +166,7 @@ struct KubeServer::Inner {
 
   // What pods have of their own. False: it is like with other objects.
   bool answer_pod(const Asked& request, const std::string& sub) const {
-    const StreamTools tools{streams, powers.sha1};
+    const StreamTools tools{streams, powers.sha1, powers.over_tls};
     if (sub == "log")
       log_of_pod(request, tools);
     else if (sub == "exec" || sub == "attach")
@@ -166,8 +177,6 @@ struct KubeServer::Inner {
       bind_pod(request);
     else if (sub == "eviction")
       evict_pod(request);
-    else if (sub == "proxy")
-      answer_status(*request, Status::unavailable("pods are not reached through the API here: use port-forward"));
     else
       return false;
     return true;
@@ -218,6 +227,8 @@ KubeServer::KubeServer(KubePowers powers, std::string cluster_name) : inner_(std
   inner_->powers = std::move(powers);
   inner_->cluster_name = std::move(cluster_name);
   for (Kind& kind : built_in_kinds()) inner_->kinds.put(std::move(kind));
+  inner_->service_table = std::make_shared<ServiceTable>(inner_->powers.random_hex(8));
+  inner_->kinds.put(cluster_jobs_kind());
   for (Kind& kind : measured_kinds()) inner_->kinds.put(std::move(kind));
   inner_->aggregated = std::make_shared<AggregatedApis>(inner_->kinds, inner_->powers.pass_on);
   inner_->custom_kinds = std::make_shared<CustomKinds>(inner_->kinds, inner_->powers.sha256_hex);
@@ -236,7 +247,8 @@ std::vector<FrontRoute> KubeServer::routes() const {
     mount("POST", path, Cost::kChange, kBody);
     mount("PUT", path, Cost::kChange, kBody);
     mount("PATCH", path, Cost::kChange, kBody);
-    mount("DELETE", path, Cost::kEnd, kTokenBody);
+    mount("DELETE", path, Cost::kEnd, kBody);
+    mount("OPTIONS", path, Cost::kRead, kNoBody);  // for what stands behind a proxy
   }
   for (const std::string_view path : {"/version", "/healthz", "/healthz/**", "/livez", "/livez/**", "/readyz",
                                       "/readyz/**", "/openapi/**", "/.well-known/openid-configuration", "/openid/**"})
@@ -249,12 +261,16 @@ std::vector<FrontRoute> KubeServer::routes() const {
        FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
          answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex, inner->powers.address()});
        })});
+  out.push_back({{"GET", kServiceTablePath, Right::kUser, Cost::kRead, kNoBody, "epoch,version=number"},
+                 FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
+                   answer_service_table(*visit, *inner->service_table);
+                 })});
   return out;
 }
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
-  return {inner_->history, inner_->roles, inner_->services, inner_->custom_kinds, inner_->streams,
-          inner_->uses, inner_->aggregated, inner_->bell};
+  return {inner_->history,      inner_->roles,   inner_->services, inner_->service_table, inner_->custom_kinds,
+          inner_->streams,      inner_->uses,    inner_->aggregated, inner_->bell};
 }
 
 UseSource KubeServer::uses() const {

@@ -28,6 +28,8 @@ struct KubePowers {
   std::function<std::string()> address;  // "https://127.0.0.1:6820"
   std::string ca_pem;
   TokenPowers tokens;
+  CallsOut call;                                                             // for webhooks
+  std::function<std::unique_ptr<Stream>(std::unique_ptr<Stream>)> over_tls;  // as of StreamTools
   CallsOut call;  // for webhooks
   PassesOn pass_on;  // of aggregated APIs; empty: none is reached
 };

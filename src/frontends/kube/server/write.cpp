@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/admission/webhooks.h"
 #include "frontends/kube/controllers/pod_defaults.h"
+#include "frontends/kube/kinds/node_change.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/rules.h"
 #include "frontends/kube/kinds/versions.h"
@@ -30,7 +32,7 @@ namespace {
 constexpr std::size_t kObjectBytesMax = 1'500'000;  // as a server on etcd has it
 constexpr std::size_t kDeletionMost = 4;            // commands that delete one object
 constexpr int kTries = 8;                           // of a change that asks for no version, when another one came first
-constexpr std::string_view kNamespaces = "namespaces", kServices = "services";
+constexpr std::string_view kNamespaces = "namespaces", kServices = "services", kNodes = "nodes";
 constexpr std::string_view kStatus = "status";
 constexpr const char* kLastingNamespaces[] = {"default", "kube-system", "kube-public", "kube-node-lease"};
 
@@ -86,7 +88,7 @@ struct Draft {
   json::object tree;
   Ref<Object> before;   // null: it is new
   json::object old;     // its tree
-  std::string refusal;  // of a new pod: why its job was refused a moment ago
+  std::string refusal;  // of a pod: why what it asks of its job was refused a moment ago
   std::optional<json::object> stored = {};  // the tree in the version that is stored, where a webhook made that
 };
 
@@ -95,7 +97,7 @@ using Again = std::function<void()>;
 // What the API's rules allow of pods is more than their caller could do with jobs.
 void commit_for(const Request& request, std::vector<CommandBody> bodies, Reading read,
                 std::function<void(Result<Answer>)> then) {
-  if (request.kind->type == kPods)
+  if (request.kind->type == kPods || request.kind->type == kNodes)
     return request.visit->commit_judged(std::move(bodies), std::move(read), std::move(then));
   request.visit->commit(std::move(bodies), std::move(read), std::move(then));
 }
@@ -145,6 +147,8 @@ bool stored_alike(const Object& a, const Object& b) {
   return a.body == b.body && first == second;
 }
 
+// A job that runs otherwise than one task on one node, or whose node is away, stays as large as it is.
+bool asks_in_vain(const Error& why) { return why.code == Errc::kUnsupported || why.code == Errc::kUnavailable; }
 ConversionTools conversion_of(const WriteTools& tools) { return {tools.call, tools.random_hex}; }
 
 // Whether the object can be shown in the request's version. Else a webhook is asked first, and `again` called then.
@@ -200,7 +204,13 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
     object.shows = before->shows;
   if (object.body.size() > kObjectBytesMax)
     return answer_status(*request, Status::too_large(kObjectBytesMax));
-  if (before && (stored_alike(object, *before) || only_times_differ(json::value(draft.old), json::value(draft.tree))))
+  // What the record says is not what was stored: it may change where the stored object does not.
+  std::optional<UpdateNode> node_work;
+  if (object.type == kNodes)
+    if (const Node* node = request->visit->read()->tables.node(object.meta.name))
+      node_work = node_change(*node, before ? &draft.old : nullptr, draft.tree, request->user.name);
+  if (before && !node_work &&
+      (stored_alike(object, *before) || only_times_differ(json::value(draft.old), json::value(draft.tree))))
     return answer_shown(*request, *before, 200);
   if (request->dry_run) {
     if (before) {
@@ -223,20 +233,36 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
         put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
       };
   } else {
-    bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
+    bodies.emplace_back(PutObject{object, before && !mutant(Mutant::kUpdateLost) ? before->meta.seq : 0});
   }
+  if (object.type == kPods && before) {
+    // What there is no room for is asked for again by the pods' controller.
+    const Sizes sizes = draft.refusal.empty() ? Sizes::kChange : Sizes::kStay;
+    for (CommandBody& body : changes_of_job(request->visit->read()->tables, *before, draft.tree, draft.old, sizes)) {
+      bodies.push_back(std::move(body));
+      if (sizes == Sizes::kChange)
+        if_refused = [request, tools, draft, read, again](const Error& why) mutable {
+          draft.refusal = why.message;
+          put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
+        };
+    }
+  }
+  if (node_work)
+    more.emplace_back(std::move(*node_work));
   for (auto* others : {&more, &*counted})
     for (CommandBody& body : *others) bodies.push_back(std::move(body));
   commit_for(*request, std::move(bodies), std::move(read),
-             [request, before, object, if_refused, again = std::move(again)](Result<Answer> done) mutable {
+             [request, tools, before, object, if_refused, again = std::move(again)](Result<Answer> done) mutable {
                if (!done.ok() && done.error().code == Errc::kConflict && again)
                  return again();
-               if (!done.ok() && if_refused && waits_for(done.error()))
+               if (!done.ok() && if_refused && (waits_for(done.error()) || (before && asks_in_vain(done.error()))))
                  return if_refused(done.error());
                if (!done.ok())
                  return answer_status(*request, status_of(done.error(), request->resource(), object.meta.name));
                const auto reading = request->visit->read();
                const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
+               if (before && object.type == kPods && now != reading->tables.objects.end())
+                 tell_node(*request, tools.streams, *now->second);
                if (now != reading->tables.objects.end())
                  return answer_shown(*request, *now->second, before ? 200 : 201);
                if (before)  // it has gone with its last finalizer
@@ -359,7 +385,10 @@ std::optional<Status> settle_changed(Request& request, Draft& draft, json::objec
   FieldErrors errors;
   const json::object* old = draft.before ? &draft.old : nullptr;
   validate_object(request, draft.tree, old, errors);
-  rules_of(request.kind->type).validate(draft.tree, old, errors);
+  if (old)
+    rules_of(request.kind->type).validate_update(draft.tree, *old, request.target.subresource, errors);
+  else
+    rules_of(request.kind->type).validate(draft.tree, nullptr, errors);
   if (!errors.empty())
     return invalid_object(request, draft.tree, errors);
   return std::nullopt;
@@ -498,7 +527,7 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
   rules.prepare_update(draft.tree, draft.old, sub);
   FieldErrors errors;
   validate_object(request, draft.tree, &draft.old, errors);
-  rules.validate(draft.tree, &draft.old, errors);
+  rules.validate_update(draft.tree, draft.old, sub, errors);
   if (!errors.empty())
     return invalid_object(request, draft.tree, errors);
   if (managers == Managers::kTracked)
@@ -719,6 +748,15 @@ std::vector<CommandBody> commands_of(const Tables& tables, const Object& object,
     out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, 0, how.dependents});
     return out;
   }
+  if (mutant(Mutant::kFinalizerIgnored) && how.grace_seconds == 0 && object.meta.extra) {
+    Object bare = object;
+    MetaExtra extra = *object.meta.extra;
+    extra.finalizers.clear();
+    bare.meta.extra = std::make_shared<const MetaExtra>(std::move(extra));
+    out.emplace_back(PutObject{std::move(bare), object.meta.seq});
+    out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, 0, how.dependents});
+    return out;
+  }
   out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, object.meta.seq, how.dependents});
   return out;
 }
@@ -852,7 +890,7 @@ void delete_objects(const Asked& request, const WriteTools& tools, const ObjectH
     return answer_status(*request, selection.error());
   const auto read = request->visit->read();
   auto page = history.page(read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX,
-                           selection->keeps, false);
+                           [&](const Object& object) { return selection->keeps(object); }, false);
   const auto objects = std::make_shared<std::vector<Ref<Object>>>(std::move(page->objects));
   convert_for(request, conversion_of(tools), *objects,
               [request, tools, how = *how, objects](const std::optional<Status>& failed) {

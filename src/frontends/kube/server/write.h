@@ -7,6 +7,7 @@
 #include "frontends/kube/server/request.h"
 #include "frontends/kube/server/role_book.h"
 #include "frontends/kube/server/service_addresses.h"
+#include "frontends/kube/server/stream_room.h"
 #include "frontends/kube/server/webhook_calls.h"
 
 namespace lockstep::kube {
@@ -18,6 +19,7 @@ struct WriteTools {
   std::shared_ptr<PolicyBook> policies;
   CallsOut call;  // of webhooks; empty: nobody is called
   const Kinds* kinds = nullptr;
+  std::shared_ptr<StreamRoom> streams;  // to nodes that are told of changes
 };
 
 // Goes on when policies and webhooks let the caller connect to the pod; else it answers.

@@ -1,0 +1,21 @@
+// Settings of the kernel that pods ask for. Source: kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <string>
+#include <string_view>
+
+namespace lockstep::kube {
+
+namespace json = boost::json;
+
+bool sysctl_is_of_network(std::string_view name);
+bool sysctl_is_of_ipc(std::string_view name);
+
+// Why no node takes the pod with what it asks of the kernel, in the words of Kubernetes' node agents; "" = they do.
+struct NodeRefusal {
+  std::string reason, message;
+};
+NodeRefusal node_refusal(const json::object& pod);
+
+}  // namespace lockstep::kube

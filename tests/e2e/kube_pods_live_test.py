@@ -1,0 +1,224 @@
+"""Pods that change while they run: containers for debugging, other images, other amounts, deadlines, too much on disk; and what is reached
+through the API's proxy."""
+import json
+import os
+import subprocess
+import time
+import unittest
+
+import images
+from cluster import Cluster, eventually
+from kube_pods_test import IMAGE, PORT, kubectl_path, pod
+
+PAGE = '<html><body><a href="/other">x</a><img src="/a.png"><a href="https://elsewhere.example/">y</a></body></html>'
+# A server of a few lines: what it was asked, with the method and the headers that matter.
+SERVE = r"""
+mkdir -p /tmp/www/cgi-bin; printf '%s' "$PAGE" > /tmp/www/index.html
+cat > /tmp/www/cgi-bin/echo <<'END'
+#!/bin/sh
+echo 'Content-Type: text/plain'; echo; echo "$REQUEST_METHOD $PATH_INFO $QUERY_STRING $HTTP_X_FORWARDED_URI auth=$HTTP_AUTHORIZATION"; head -c "${CONTENT_LENGTH:-0}"
+END
+cat > /tmp/www/cgi-bin/go <<'END'
+#!/bin/sh
+printf 'HTTP/1.1 302 Found\r\nLocation: /other/place\r\n\r\n'
+END
+chmod +x /tmp/www/cgi-bin/*; exec busybox httpd -f -p 8080 -h /tmp/www
+"""
+
+
+@unittest.skipUnless(os.geteuid() == 0, "virtual nodes need root")
+@unittest.skipUnless(kubectl_path(), "kubectl is not installed")
+@unittest.skipIf(images.missing(), f"these are not installed: {images.missing()}")
+class KubePodsLive(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.c = c = Cluster(nodes=1, gpus=None, cpus=4)
+        c.up()
+        cls.registry = images.Registry(c.home, c.node("n1")["agent_pid"], PORT)
+        for tag in ("v1", "v2"):
+            layout = os.path.join(c.work, "box-" + tag)
+            images.make_layout(layout, tag, files=images.files_of_busybox(version=(tag.encode(), 0o644)),
+                               config={"Env": ["PATH=/bin"], "Cmd": ["sleep", "600"]})
+            cls.registry.push(f"oci:{layout}:{tag}", f"test/box:{tag}")
+        cls.config = os.path.join(c.work, "kubeconfig")
+        c.ok("lockstep", "kubeconfig", cls.config)
+        eventually(lambda: cls.try_kubectl("get", "serviceaccount", "default").returncode == 0, what="the first namespace is ready")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.registry.close()
+        cls.c.down()
+
+    @classmethod
+    def try_kubectl(cls, *words, given=None, timeout=60):
+        return subprocess.run([kubectl_path(), "--kubeconfig", cls.config, *words], capture_output=True, text=True, timeout=timeout,
+                              input=given if given is None or isinstance(given, str) else json.dumps(given))
+
+    def kubectl(self, *words, given=None):
+        done = self.try_kubectl(*words, given=given)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def create(self, *args, ready=True, **more):
+        what = pod(*args, **more)
+        self.kubectl("create", "-f", "-", given=what)
+        name = what["metadata"]["name"]
+        self.addCleanup(self.try_kubectl, "delete", "pod", name, "--grace-period=0", "--force", "--ignore-not-found")
+        if ready:
+            self.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")
+        return name
+
+    def get(self, name):
+        return json.loads(self.kubectl("get", "pod", name, "-o", "json"))
+
+    def container(self, name, which="containerStatuses"):
+        return (self.get(name)["status"].get(which) or [{}])[0]
+
+    def put_subresource(self, name, sub, change):
+        tree = self.get(name)
+        change(tree)
+        return self.try_kubectl("replace", "--raw", f"/api/v1/namespaces/default/pods/{name}/{sub}", "-f", "-", given=tree)
+
+    # --- containers for debugging ---
+
+    def test_a_container_is_put_beside_the_others(self):
+        name = self.create("debugged", "sh", "-c", "sleep 600 & wait")
+        before = self.container(name)
+        added = {"name": "looks", "image": IMAGE, "targetContainerName": "main", "stdin": True,
+                 "command": ["sh", "-c", "echo seen; ls /proc/1/root/version && grep -a sleep /proc/*/cmdline | wc -l; cat"]}
+        done = self.put_subresource(name, "ephemeralcontainers", lambda tree: tree["spec"].update(ephemeralContainers=[added]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        begun = time.monotonic()
+        eventually(lambda: "running" in self.container(name, "ephemeralContainerStatuses").get("state", {}), what="it runs")
+        self.assertLess(time.monotonic() - begun, 10, "the node is told, it does not wait to ask")
+        self.assertEqual(self.container(name)["containerID"], before["containerID"], "the others go on")
+        self.assertEqual(self.container(name)["restartCount"], 0)
+        eventually(lambda: "seen" in self.kubectl("logs", name, "-c", "looks"), what="it has a log")
+        self.assertIn("version", self.kubectl("logs", name, "-c", "looks"), "it sees the other's processes, and so its files")
+        self.assertEqual(self.kubectl("exec", name, "-c", "looks", "--", "echo", "beside"), "beside\n")
+        attached = self.try_kubectl("attach", "-i", name, "-c", "looks", given="typed\n")
+        self.assertEqual(attached.returncode, 0, attached.stderr)
+        self.assertTrue(all(one["ready"] for one in self.get(name)["status"]["containerStatuses"]))
+        changed = self.put_subresource(name, "ephemeralcontainers", lambda tree: tree["spec"]["ephemeralContainers"][0].update(image="other"))
+        self.assertIn("existing ephemeral containers may not be changed", changed.stderr)
+        probed = dict(added, name="probed", ports=[{"containerPort": 1}])
+        refused = self.put_subresource(name, "ephemeralcontainers", lambda tree: tree["spec"]["ephemeralContainers"].append(probed))
+        self.assertIn("cannot be set for an Ephemeral Container", refused.stderr)
+
+    # --- what changes ---
+
+    def test_another_image_starts_the_container_again(self):
+        name = self.create("renewed")
+        self.assertEqual(self.kubectl("exec", name, "--", "cat", "/version"), "v1")
+        self.kubectl("patch", "pod", name, "-p", json.dumps({"spec": {"containers": [{"name": "main", "image": IMAGE.replace(":v1", ":v2")}]}}))
+        eventually(lambda: self.try_kubectl("exec", name, "--", "cat", "/version").stdout == "v2", what="it runs the other image")
+        self.assertEqual(self.container(name)["restartCount"], 1)
+        self.assertTrue(self.container(name)["image"].endswith(":v2"))
+
+    def test_a_deadline_that_is_set_while_it_runs_counts(self):
+        name = self.create("hurried")
+        self.kubectl("patch", "pod", name, "-p", '{"spec":{"activeDeadlineSeconds":2}}')
+        eventually(lambda: self.get(name)["status"].get("reason") == "DeadlineExceeded", what="it is ended")
+        self.assertEqual(self.get(name)["status"]["phase"], "Failed")
+
+    def test_amounts_change_in_place(self):
+        amounts = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}}
+        name = self.create("resized", container={"resources": amounts})
+        limit = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max"
+        self.assertEqual(self.kubectl("exec", name, "--", "sh", "-c", limit).strip(), str(64 << 20))
+
+        def resize(tree, cpu, memory):
+            tree["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m", "memory": memory}, "limits": {"cpu": cpu, "memory": memory}}
+        done = self.put_subresource(name, "resize", lambda tree: resize(tree, "400m", "128Mi"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        eventually(lambda: self.kubectl("exec", name, "--", "sh", "-c", limit).strip() == str(128 << 20), what="it has more memory")
+        eventually(lambda: self.container(name)["resources"]["limits"] == {"cpu": "400m", "memory": "128Mi"}, what="its status says so")
+        self.assertEqual(self.container(name)["restartCount"], 0)
+        types = [one["type"] for one in self.get(name)["status"]["conditions"]]
+        self.assertNotIn("PodResizePending", types)
+        never = self.put_subresource(name, "resize", lambda tree: resize(tree, "400m", "900Gi"))
+        self.assertEqual(never.returncode, 0, never.stderr)
+        pending = [one for one in self.get(name)["status"]["conditions"] if one["type"] == "PodResizePending"]
+        self.assertEqual([one["reason"] for one in pending], ["Infeasible"])
+        qos = self.put_subresource(name, "resize", lambda tree: tree["spec"]["containers"][0].update(resources={}))
+        self.assertIn("Pod QOS Class may not change", qos.stderr)
+        plain = self.try_kubectl("patch", "pod", name, "-p", '{"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":"300m"}}}]}}')
+        self.assertIn("pod updates may not change fields other than", plain.stderr)
+
+    def test_who_fills_the_disk_is_put_out(self):
+        name = self.create("greedy", "sh", "-c", "busybox dd if=/dev/zero of=/data/big bs=1048576 count=8; sleep 600", ready=False,
+                           spec={"volumes": [{"name": "d", "emptyDir": {"sizeLimit": "4Mi"}}]},
+                           container={"volumeMounts": [{"name": "d", "mountPath": "/data"}]})
+        eventually(lambda: self.get(name)["status"].get("reason") == "Evicted", timeout=40, what="it is evicted")
+        status = self.get(name)["status"]
+        self.assertEqual(status["phase"], "Failed")
+        self.assertIn('Usage of EmptyDir volume "d" exceeds the limit "4Mi"', status["message"])
+
+    # --- claims ---
+
+    def test_a_claim_gets_a_folder_where_its_pod_runs(self):
+        self.kubectl("create", "-f", "-", given={"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+        self.addCleanup(self.try_kubectl, "delete", "pvc", "data", "--wait=false")
+        more = {"spec": {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]},
+                "container": {"volumeMounts": [{"name": "d", "mountPath": "/data"}]}}
+        first = self.create("writes", "sh", "-c", "echo kept > /data/x; sleep 600", **more)
+        eventually(lambda: json.loads(self.kubectl("get", "pvc", "data", "-o", "json"))["status"]["phase"] == "Bound", what="it is bound")
+        self.kubectl("delete", "pod", first, "--grace-period=0", "--force")
+        second = self.create("reads", **more)
+        self.assertEqual(self.kubectl("exec", second, "--", "cat", "/data/x"), "kept\n")
+
+    # --- through the proxy ---
+
+    def raw(self, path, *words):
+        server = json.loads(self.kubectl("config", "view", "--raw", "-o", "json"))["clusters"][0]["cluster"]["server"]
+        keys = {}
+        for one in ("client-certificate-data", "client-key-data"):
+            keys[one] = os.path.join(self.c.work, one)
+            user = json.loads(self.kubectl("config", "view", "--raw", "-o", "json"))["users"][0]["user"]
+            with open(keys[one], "wb") as f:
+                f.write(__import__("base64").b64decode(user[one]))
+        done = subprocess.run(["curl", "-sk", "--path-as-is", "--cert", keys["client-certificate-data"], "--key", keys["client-key-data"], "-D", "-", *words,
+                               server + path], capture_output=True, text=True, timeout=30)
+        head, _, body = done.stdout.replace("\r\n", "\n").partition("\n\n")
+        return head, body
+
+    def test_pods_and_services_are_reached_through_the_api(self):
+        name = self.create("serves", "sh", "-c", SERVE, labels={"app": "serves"}, container={"env": [{"name": "PAGE", "value": PAGE}],
+                           "ports": [{"containerPort": 8080}], "readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1}})
+        self.kubectl("create", "-f", "-", given={"apiVersion": "v1", "kind": "Service", "metadata": {"name": "front"}, "spec": {
+            "selector": {"app": "serves"}, "ports": [{"name": "web", "port": 80, "targetPort": 8080}]}})
+        self.addCleanup(self.try_kubectl, "delete", "service", "front")
+        base = "/api/v1/namespaces/default"
+        eventually(lambda: "302" not in self.raw(f"{base}/services/front:80/proxy/")[0] and "200 OK" in self.raw(f"{base}/services/front:80/proxy/")[0],
+                   what="the service has its endpoint")
+        for place in (f"{base}/pods/{name}", f"{base}/pods/{name}:8080", f"{base}/pods/http:{name}:8080", f"{base}/services/front:web",
+                      f"{base}/services/http:front:80"):
+            with self.subTest(place=place):
+                for method in ("GET", "POST"):
+                    head, body = self.raw(f"{place}/proxy/cgi-bin/echo/some/path?a=1&a=2&b=x%20y", "-X", method, *(("-d", "sent") if method != "GET" else ()))
+                    self.assertIn("200 OK", head)
+                    self.assertEqual(body.split("\n")[0], f"{method} /some/path a=1&a=2&b=x%20y {place}/proxy/cgi-bin/echo/some/path auth=")
+                    self.assertEqual(body.split("\n")[1], "sent" if method != "GET" else "")
+                for method in ("PUT", "PATCH", "DELETE", "OPTIONS"):  # which that server does not know: its own answer comes back
+                    self.assertIn("501", self.raw(f"{place}/proxy/", "-X", method)[0].split("\n")[0])
+                head, _ = self.raw(f"{place}/proxy")
+                self.assertIn("301", head.split("\n")[0])
+                self.assertIn(f"location: {place}/proxy/", head.lower())
+                _, body = self.raw(f"{place}/proxy/")
+                self.assertEqual(body, PAGE.replace('"/other"', f'"{place}/proxy/other"').replace('"/a.png"', f'"{place}/proxy/a.png"'))
+                head, _ = self.raw(f"{place}/proxy/cgi-bin/go")
+                self.assertIn(f"location: {place}/proxy/other/place", head.lower())
+                head, body = self.raw(f"{place}/proxy/", "-I")
+                self.assertIn("200 OK", head)
+                self.assertEqual(body, "")
+        head, body = self.raw(f"{base}/pods/{name}:81/proxy/")
+        self.assertIn("503", head.split("\n")[0])
+        self.assertIn("error trying to reach service", body)
+        self.assertIn("no service port 7 found", self.raw(f"{base}/services/front:7/proxy/")[1])
+        self.assertIn('"code":404', self.raw(f"{base}/services/none/proxy/")[1])
+        self.assertEqual(self.raw("/api/v1/nodes/n1/proxy/healthz")[1], "ok")
+
+
+if __name__ == "__main__":
+    unittest.main()
