@@ -379,10 +379,10 @@ void Http2Connection::body_came(std::int32_t id, std::string_view bytes) {
   stream->moved_tick = tick_;
   if (body.size() + bytes.size() > stream->body_max) {
     stream->refused = true;
-    return answer(id, {.status = 413,
-                       .body = error_body("invalid", format("{} {} takes at most {} bytes from you",
-                                                            stream->request.method, stream->request.path,
-                                                            stream->body_max))});
+    return answer(id,
+                  {.status = 413,
+                   .body = error_body("invalid", format("{} {} takes at most {} bytes from you", stream->request.method,
+                                                        stream->request.path, stream->body_max))});
   }
   body.append(bytes);
   const std::size_t cost = cost_of(stream->request);
@@ -430,8 +430,7 @@ void Http2Connection::dispatch(std::int32_t id) {
   HttpHold memory = world_.lanes->hold(world_.caller, HttpHold::Of::kMemory);
   (void)stream->memory.resize(0);
   const bool fits = memory.resize(cost_of(stream->request));
-  const auto exchange =
-      std::make_shared<Exchange>(weak_from_this(), id, std::move(stream->request), std::move(memory));
+  const auto exchange = std::make_shared<Exchange>(weak_from_this(), id, std::move(stream->request), std::move(memory));
   stream->request.method = exchange->request().method;  // HEAD has no body
   stream->exchange = exchange;
   if (fits)
@@ -458,7 +457,8 @@ bool Http2Connection::begin_answer(std::int32_t id, const HttpResponse& head, bo
       said.emplace_back(std::move(key), value);
   // A control character would be refused there, and the answer with it.
   for (auto& [name, value] : said)
-    std::ranges::replace_if(value, [](char c) { return static_cast<unsigned char>(c) < 32 && c != '\t'; }, ' ');
+    std::ranges::replace_if(
+        value, [](char c) { return static_cast<unsigned char>(c) < 32 && c != '\t'; }, ' ');
   std::vector<nghttp2_nv> pairs{pair_of(":status", status)};
   for (const auto& [name, value] : said) pairs.push_back(pair_of(name, value));
   nghttp2_data_provider provider{.source = {}, .read_callback = Calls::read};
@@ -483,8 +483,8 @@ void Http2Connection::answer(std::int32_t id, HttpResponse response) {
                    : come_again("answers that you have not read yet fill your share of memory: read them first");
     (void)stream->memory.resize(response.body.size());
   }
-  const bool has_body = !response.body.empty() && stream->request.method != "HEAD" && response.status != 204 &&
-                        response.status != 304;
+  const bool has_body =
+      !response.body.empty() && stream->request.method != "HEAD" && response.status != 204 && response.status != 304;
   if (!begin_answer(id, response, has_body))
     return;
   if (has_body) {
@@ -653,14 +653,14 @@ void Http2Connection::sweep(std::int64_t now_tick, Duration tick) {
   if (unsent == 0) {
     written_ = 0;
     unread_tick_ = now_tick;
-  } else if (now_tick - unread_tick_ >
-             ticks(limits.drain_timeout) + ticks_for(written_ - std::min(written_, unsent))) {
+  } else if (now_tick - unread_tick_ > ticks(limits.drain_timeout) + ticks_for(written_ - std::min(written_, unsent))) {
     return end();  // it does not read, or hardly
   }
   std::vector<std::int32_t> slow;
   for (const auto& [id, stream] : streams_) {
-    const bool comes = !stream->asked && !stream->refused &&
-                       now_tick - stream->begun_tick > ticks(limits.header_timeout) + ticks_for(stream->request.body.size());
+    const bool comes =
+        !stream->asked && !stream->refused &&
+        now_tick - stream->begun_tick > ticks(limits.header_timeout) + ticks_for(stream->request.body.size());
     // Of what goes on whoever writes it minds whether it is read.
     const bool leaves = stream->answered && !stream->body && stream->out_bytes > 0 &&
                         now_tick - stream->moved_tick > ticks(limits.drain_timeout);

@@ -25,7 +25,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   static constexpr std::uint32_t kResetsEach = 200;          // that a client may have begun and given up, at once
   static constexpr std::uint32_t kResetsPerSecond = 100;     // and for longer
   static constexpr std::size_t kStreamAnswerCost = 4 << 10;  // of memory, of an answer that goes on and is read
-  static constexpr std::size_t kUnsentMax = 1 << 20;          // of the connection; then answers wait in their streams
+  static constexpr std::size_t kUnsentMax = 1 << 20;         // of the connection; then answers wait in their streams
 
   struct World {
     EventLoop& loop;
@@ -35,9 +35,9 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
     HttpCaller caller;
     Peer peer;
     std::function<HttpCaller(const std::string& user)> prove;  // who the connection is counted as from now on
-    std::function<void(std::string)> write;  // to the connection
-    std::function<std::size_t()> unsent;     // of what was written
-    std::function<void()> close;             // after what was written; called once, perhaps from inside feed()
+    std::function<void(std::string)> write;                    // to the connection
+    std::function<std::size_t()> unsent;                       // of what was written
+    std::function<void()> close;  // after what was written; called once, perhaps from inside feed()
   };
 
   explicit Http2Connection(World world);

@@ -271,9 +271,9 @@ std::vector<GroupBelow> Cgroups::below(const WorkId& work) const {
     if (v2)
       one.cpu_us = number_of(path + "/cpu.stat", "usage_usec");
     else if (host_.has("cpuacct"))
-      one.cpu_us = number_in(cpuacct_group(memory, part_dir(host_.dir("cpuacct"), work)) + "/" + one.name +
-                             "/cpuacct.usage") /
-                   1000;
+      one.cpu_us =
+          number_in(cpuacct_group(memory, part_dir(host_.dir("cpuacct"), work)) + "/" + one.name + "/cpuacct.usage") /
+          1000;
     out.push_back(std::move(one));
   }
   return out;
