@@ -152,8 +152,10 @@ class Passage final : public Conversation, public std::enable_shared_from_this<P
   }
 
   void finish() {
-    if (!std::exchange(over_, true))
-      room_->end(this);
+    if (std::exchange(over_, true))
+      return;
+    passed_.reset();  // the other server hears at once that nobody listens any more
+    room_->end(this);
   }
 
   std::shared_ptr<FrontVisit> visit_;
