@@ -267,8 +267,8 @@ struct Http2Connection::Calls {
       (void)stream->memory.resize(kStreamAnswerCost);
     if (stream->out.empty() && stream->out_ends)
       *flags |= NGHTTP2_DATA_FLAG_EOF;
-    else if (stream->out.empty())
-      connection.drained_due_ = true;
+    else if (done > 0 && stream->out.empty() && stream->body)
+      connection.drained_.push_back(id);
     if (done == 0 && !stream->out_ends) {
       stream->deferred = true;
       return NGHTTP2_ERR_DEFERRED;
@@ -574,17 +574,11 @@ void Http2Connection::pump() {
     written_ += static_cast<std::size_t>(size);
     world_.write(std::string(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size)));
   }
-  if (std::exchange(drained_due_, false))
-    world_.loop.post([weak = weak_from_this()] {
+  if (!drained_.empty())
+    world_.loop.post([weak = weak_from_this(), all = std::exchange(drained_, {})] {
       const auto self = weak.lock();
-      if (!self || self->over_)
-        return;
-      std::vector<std::int32_t> empty;
-      for (const auto& [id, stream] : self->streams_)
-        if (stream->body && stream->out.empty())
-          empty.push_back(id);
-      for (const std::int32_t id : empty)
-        if (Stream2* stream = self->find(id); stream && stream->body)
+      for (const std::int32_t id : all)
+        if (Stream2* stream = self && !self->over_ ? self->find(id) : nullptr; stream && stream->body)
           stream->body->tell_drained();
     });
   if (!over_ && nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0)

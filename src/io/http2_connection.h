@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/http_lanes.h"
 #include "ports/http.h"
@@ -81,7 +82,8 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   std::size_t written_ = 0;  // since the peer had read everything last
   bool busy_ = false;        // within nghttp2
   bool going_ = false;       // the last words are said: what is open comes to its end
-  bool over_ = false, yielding_ = false, drained_due_ = false;
+  bool over_ = false, yielding_ = false;
+  std::vector<std::int32_t> drained_;  // streams that go on, and whose writer has not heard that all was taken
 };
 
 }  // namespace lockstep
