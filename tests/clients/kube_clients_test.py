@@ -9,7 +9,9 @@ import textwrap
 import time
 import unittest
 
+import yaml
 from client import HERE, TOP, Cluster, environment, eventually
+from kube_test import Client
 
 REQUIREMENTS = os.path.join(HERE, "kube_requirements.txt")
 BUILT = os.environ.get("LOCKSTEP_KUBERNETES_SUITE", os.path.join(TOP, "build", "kubernetes"))
@@ -208,9 +210,8 @@ class KubeClients(unittest.TestCase):
         definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "lamps.example.com"}, "spec": {
             "group": "example.com", "scope": "Namespaced", "names": {"plural": "lamps", "kind": "Lamp", "singular": "lamp"},
             "versions": [{"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema}}]}}
-        tool = [venv + "/bin/python", "-c", "import sys, json, kubernetes as k; k.config.load_kube_config(); a = k.client.ApiClient(); b = json.loads(sys.argv[3] or 'null');"
-                "print(json.dumps(a.call_api(sys.argv[2], sys.argv[1], body=b, header_params={'Content-Type': 'application/json', 'Accept': 'application/json'}, response_type='object', auth_settings=['BearerToken'])[0]))"]
-        ask = lambda method, path, body=None: json.loads(self.run_it(*tool, method, path, json.dumps(body) if body else ""))  # noqa: E731
+        with open(self.config) as f:
+            ask = Client(yaml.safe_load(f)).must
         ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
         operator = subprocess.Popen([venv + "/bin/kopf", "run", "--namespace", "default", self.put("operator.py", OPERATOR)], env=self.env, cwd=self.folder,
                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
