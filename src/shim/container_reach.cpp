@@ -331,6 +331,45 @@ Result<void> open_ends(const ContainerAsk& ask, Ends& ends, ProgramPump& pump) {
   return {};
 }
 
+// The keeper's process holds its lock for as long as it is there: a number alone may be another's by now.
+class KeeperProcess {
+ public:
+  explicit KeeperProcess(const std::string& sandbox) : path_(sandbox + "/keeper") {
+    const auto text = read_plain(path_, Links::kRefused, 64);
+    const auto pid = text.ok() ? parse_uint(trim(*text)) : std::nullopt;
+    pid_ = pid && *pid <= INT32_MAX ? static_cast<pid_t>(*pid) : 0;
+  }
+  pid_t pid() const { return pid_; }  // 0: there is none
+  bool is_there() const {
+    const int lock = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    const bool there = pid_ > 0 && lock >= 0 && ::flock(lock, LOCK_SH | LOCK_NB) != 0;
+    if (lock >= 0)
+      ::close(lock);
+    return there;
+  }
+
+ private:
+  std::string path_;
+  pid_t pid_ = 0;
+};
+
+// All that its containers have in common and the runtime does not enter by itself, since it was in them when it made
+// the containers: without that, what is run beside them would be on the node's network.
+bool enter_spaces(const std::string& sandbox) {
+  const KeeperProcess keeper(sandbox);
+  constexpr std::pair<const char*, int> kSpaces[] = {
+      {"net", CLONE_NEWNET}, {"uts", CLONE_NEWUTS}, {"ipc", CLONE_NEWIPC}};
+  std::vector<std::pair<int, int>> entries;
+  for (const auto& [name, kind] : kSpaces)
+    entries.emplace_back(::open(format("/proc/{}/ns/{}", keeper.pid(), name).c_str(), O_RDONLY | O_CLOEXEC), kind);
+  if (!keeper.is_there())
+    return false;
+  for (const auto& [space, kind] : entries)
+    if (space < 0 || ::setns(space, kind) != 0)
+      return false;
+  return true;
+}
+
 int serve_exec(const Target& target, const ContainerAsk& ask) {
   if (ask.argv.empty())
     return end_with("error there is no program to run");
@@ -349,8 +388,11 @@ int serve_exec(const Target& target, const ContainerAsk& ask) {
     words.emplace_back("--tty");
   words.push_back(runtime_id(target.container, target.life));
   const pid_t pid = ::fork();
-  if (pid == 0)
+  if (pid == 0) {
+    if (!enter_spaces(target.sandbox))
+      ::_exit(126);
     become_runtime(words, ends);
+  }
   ::close(ends.theirs[0]);
   if (!ends.is_terminal) {
     ::close(ends.theirs[1]);
@@ -467,28 +509,6 @@ int serve_attach(const Target& target, const ContainerAsk& ask) {
 }
 
 // --- a port of the sandbox ---
-
-// The keeper's process holds its lock for as long as it is there: a number alone may be another's by now.
-class KeeperProcess {
- public:
-  explicit KeeperProcess(const std::string& sandbox) : path_(sandbox + "/keeper") {
-    const auto text = read_plain(path_, Links::kRefused, 64);
-    const auto pid = text.ok() ? parse_uint(trim(*text)) : std::nullopt;
-    pid_ = pid && *pid <= INT32_MAX ? static_cast<pid_t>(*pid) : 0;
-  }
-  pid_t pid() const { return pid_; }  // 0: there is none
-  bool is_there() const {
-    const int lock = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    const bool there = pid_ > 0 && lock >= 0 && ::flock(lock, LOCK_SH | LOCK_NB) != 0;
-    if (lock >= 0)
-      ::close(lock);
-    return there;
-  }
-
- private:
-  std::string path_;
-  pid_t pid_ = 0;
-};
 
 bool enter_network(const std::string& sandbox) {
   const KeeperProcess keeper(sandbox);
