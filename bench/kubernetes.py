@@ -62,7 +62,7 @@ class Server:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def is_ready(self):
-        ask = urllib.request.Request(self.server + "/readyz", headers={"Authorization": "Bearer " + self.token})
+        ask = urllib.request.Request(self.server + "/readyz", headers={"Authorization": "Bearer " + self.token} if self.token else {})
         try:
             return urllib.request.urlopen(ask, context=ssl._create_unverified_context(), timeout=2).status == 200
         except OSError:
@@ -79,17 +79,37 @@ class Lockstep(Server):
         config = os.path.join(self.cluster.home, "kubeconfig")
         self.cluster.ok("lockstep", "kubeconfig", config)
         with open(config) as f:
-            self.server = next(line.split()[-1] for line in f if "server:" in line)
+            self.server = next(line.split()[-1].strip('"') for line in f if "server:" in line)
         self.token = ""
         while not self.is_ready():
             time.sleep(0.01)
         self.ready_s = time.monotonic() - start
         self.token = self.make_token()
-        pki = next(root for root, _, names in os.walk(self.cluster.dir) if "ca.key" in names)
-        self.scratch = tempfile.mkdtemp(prefix="lockstep-bench-")
-        self.nodes = subprocess.Popen([os.path.join(here.BIN, "bench-many-nodes"), pki, self.scratch, self.server.rsplit(":", 1)[1], str(nodes)],
+        self.nodes = subprocess.Popen([os.path.join(here.BIN, "bench-many-nodes"), self.join(nodes), self.server.rsplit(":", 1)[1], str(nodes)],
                                       stdout=subprocess.PIPE, text=True)
         self.nodes.stdout.readline()
+        for node in self.cluster.status()["nodes"]:
+            if not node["name"].startswith("b"):  # this machine
+                self.cluster.ok("scontrol", "update", "nodename=" + node["name"], "state=drain", "reason=bench")
+
+    # A folder with a certificate for each node, all of one key.
+    def join(self, nodes):
+        folder = os.path.join(self.cluster.home, "nodes")
+        os.mkdir(folder)
+        at = lambda name: os.path.join(folder, name)
+        subprocess.run(["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", at("node.key"),
+                        "-out", at("node.csr"), "-subj", "/CN=node"], check=True, capture_output=True)
+        with open(at("node.csr")) as f:
+            request = f.read()
+        for i in range(nodes):
+            name = f"b{i:05}"
+            token = self.cluster.api("POST", "/v1/tokens", {"role": "compute", "node": name})["token"]
+            answer = self.cluster.api("POST", "/v1/join", {"token": token, "node": name, "csr": request})
+            with open(at(name + ".pem"), "w") as f:
+                f.write(answer["certificate"])
+            with open(at("ca.pem"), "w") as f:
+                f.write(answer["ca"])
+        return folder
 
     # Of an account that may do everything.
     def make_token(self):

@@ -1,6 +1,6 @@
 // bench-many-nodes: the agents of many nodes in one process, for benchmarks of a controller. Each has a connection and
 // a certificate of its own and the real logic of an agent; what it is told to start is said to run at once, and to have
-// ended once it is stopped. No process is started.
+// ended once it is stopped. No process is started, and nothing is said of containers.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,6 @@
 #include "io/clock.h"
 #include "io/dialer.h"
 #include "io/event_loop.h"
-#include "io/pki.h"
 
 namespace lockstep {
 namespace {
@@ -86,8 +85,6 @@ class ManyNode {
     if (order.what == kStart) {
       ranks_[order.key] = order.start.launch.ranks;
       tell({.key = order.key});
-      if (!order.start.sandbox.containers.empty())
-        tell_containers(order);
     } else if (order.what == kStop) {
       ShimEvent event{.what = ShimEvent::What::kEnded, .key = order.key};
       for (const std::uint32_t rank : ranks_[order.key]) event.results.push_back({rank, ExitStatus{.signal = SIGTERM}});
@@ -95,19 +92,6 @@ class ManyNode {
     } else if (order.what == kForget) {
       ranks_.erase(order.key);
     }
-  }
-
-  void tell_containers(const AgentLogic::ShimOrder& order) {
-    ShimEvent event{.what = ShimEvent::What::kContainers, .key = order.key};
-    next_address_ = next_address_ % 250 + 2;
-    event.address = format("10.{}.{}.{}", 128 + index_ / 250, index_ % 250, next_address_);
-    for (const SandboxContainer& one : order.start.sandbox.containers) {
-      ContainerStatus& status = event.containers.emplace_back();
-      status.name = one.name;
-      status.state = ContainerState::kRunning;
-      status.ready = true;
-    }
-    tell(std::move(event));
   }
 
   void tell(ShimEvent event) {
@@ -143,7 +127,6 @@ class ManyNode {
   std::unique_ptr<AgentLogic> logic_;
   std::unique_ptr<AgentLink> link_;
   std::map<WorkId, std::vector<std::uint32_t>> ranks_;
-  std::uint32_t next_address_ = 0;
   TimerId timer_ = 0;
 };
 
@@ -156,23 +139,19 @@ void say_when_all(EventLoop& loop, const std::size_t& welcome, std::size_t all) 
   loop.after(millis(20), [&loop, &welcome, all] { say_when_all(loop, welcome, all); });
 }
 
-Result<void> run(const std::string& pki, const std::string& folder, std::uint16_t port, std::size_t count) {
-  const auto ca = TRY(ClusterCa::open_or_make(pki, ""));
+// folder: ca.pem, node.key, and a certificate for each node.
+Result<void> run(const std::string& folder, std::uint16_t port, std::size_t count) {
   const rlimit files{65536, 65536};
   ::setrlimit(RLIMIT_NOFILE, &files);
   const auto loop = make_event_loop();
   const RealClock clock;
-  const KeyAndRequest key = TRY(make_key_and_request("node"));
-  TRY(write_file_durably(folder + "/node.key", key.key_pem, 0600));
   std::vector<std::unique_ptr<ManyNode>> nodes;
   std::size_t welcome = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string name = format("b{:05}", i), file = format("{}/{}.pem", folder, name);
-    TRY(write_file_durably(file, TRY(ca->sign(key.request_pem, {.name = "node:" + name, .role = "compute"})), 0600));
     DialAsk ask;
     ask.host = "127.0.0.1";
     ask.port = port;
-    ask.tls = {ca->certificate_path(), file, folder + "/node.key"};
+    ask.tls = {folder + "/ca.pem", format("{}/b{:05}.pem", folder, i), folder + "/node.key"};
     ask.target = "/v1/link";
     ask.protocol = "lockstep-link/1";
     ask.timeout = seconds(60);
@@ -188,13 +167,13 @@ Result<void> run(const std::string& pki, const std::string& folder, std::uint16_
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    ::fputs("usage: bench-many-nodes PKI_DIR SCRATCH_DIR PORT COUNT\n", stderr);
+  if (argc != 4) {
+    ::fputs("usage: bench-many-nodes FOLDER PORT COUNT\n", stderr);
     return 2;
   }
   ::signal(SIGPIPE, SIG_IGN);
-  const auto ran = lockstep::run(argv[1], argv[2], static_cast<std::uint16_t>(::atoi(argv[3])),
-                                 static_cast<std::size_t>(::atoi(argv[4])));
+  const auto ran = lockstep::run(argv[1], static_cast<std::uint16_t>(::atoi(argv[2])),
+                                 static_cast<std::size_t>(::atoi(argv[3])));
   if (!ran.ok()) {
     ::fprintf(stderr, "bench-many-nodes: %s\n", ran.error().message.c_str());
     return 1;

@@ -43,6 +43,22 @@ enum class Mutant : unsigned char {
   kHealthStaysOpen,     // what a health check finds bad takes work all the same
   kHealthOpensDrained,  // a health check that passes opens what an administrator drained
   kSimulatedEnd,
+  // Caught by the simulation of Kubernetes' API (simulate/kube).
+  kWatchEventLost,     // a watch that has several changes to tell leaves the first one out
+  kWatchEventTwice,    // a watch tells its last event again when it goes on
+  kWatchFarewellLost,  // who watches by labels is not told of what does not match any more
+  kListOlderThanTold,  // a list shows what was there before the last change
+  kPageOfNow,          // the pages of one list show different moments
+  kStatusAhead,        // a pod counts as running before its node has said so
+  kOrphanLeft,         // what depends on a deleted object is not looked at
+  kPodOnTwoNodes,      // a pod whose node is lost starts again on another one
+  kQuotaOverrun,       // what is made counts itself in a quota, whatever the quota has become meanwhile
+  kStaleController,    // a controller's command does not say what it rests on
+  kFinalizerIgnored,   // a deletion without grace does not wait for finalizers
+  kUpdateLost,         // an update does not look whether another one came first
+  kOrdinalsAtOnce,     // a StatefulSet's pods do not wait for those before them
+  kEvictedOverBudget,  // an eviction takes from a disruption budget as it was read
+  kKubeEnd,
   // Planted by the unit test of the check that must see them: the simulation has no processes, files or certificates.
   kLaneStarved,          // root and the nodes have no connections of their own when strangers hold all others
   kForeignDirectory,     // a directory that is not ours is taken for a state directory, and emptied

@@ -22,6 +22,7 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kExplainHelp = R"help(Usage: lockstep explain JOB [-o table|json]
+       lockstep explain TYPE/NAME [-n NAMESPACE] [-o table|json]
 
 Why a job waits: how many nodes pass each question, who is before it, what holds the nodes it needs, when and where it
 is foreseen to start, and the smallest changes that would start it sooner. Every change has been tried in a copy of the
@@ -30,6 +31,7 @@ cluster, with the real scheduler.
 Examples
   lockstep explain 12
   lockstep explain 12_3 -o json
+  lockstep explain pod/web-0 -n lab
 )help";
 
 constexpr const char* kWhatIfHelp =
@@ -294,16 +296,35 @@ int fail(const char* verb, const std::string& message) {
 
 }  // namespace
 
+namespace {
+
+// An id as it is; an object, "pod/web-0", as the API names it.
+std::string job_named(const std::string& word, const std::string& ns) {
+  const std::size_t slash = word.find('/');
+  if (slash == word.npos)
+    return word;
+  std::string type = word.substr(0, slash);
+  if (!type.ends_with('s'))
+    type += 's';
+  return format("{}/{}/{}", type, ns, word.substr(slash + 1));
+}
+
+}  // namespace
+
 int explain_main(const slurm::ClientContext& context, int argc, char** argv) {
-  static const option kOptions[] = {
-      {"output", 1, nullptr, 'o'}, {"json", 0, nullptr, 'j'}, {"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
-  std::string output = "table";
+  static const option kOptions[] = {{"output", 1, nullptr, 'o'},
+                                    {"json", 0, nullptr, 'j'},
+                                    {"namespace", 1, nullptr, 'n'},
+                                    {"help", 0, nullptr, 'h'},
+                                    {nullptr, 0, nullptr, 0}};
+  std::string output = "table", ns = "default";
   VerbWords words(
-      {.verb = "explain", .options = kOptions, .letters = "o:h", .words = 1, .instead = "one job at a time"}, argc,
+      {.verb = "explain", .options = kOptions, .letters = "o:n:h", .words = 1, .instead = "one job at a time"}, argc,
       argv);
   for (int c; (c = words.next()) != -1;) switch (c) {
       case 'o': output = optarg; break;
       case 'j': output = "json"; break;
+      case 'n': ns = optarg; break;
       case 'h': fputs(kExplainHelp, stdout); return 0;
       default: return 2;
     }
@@ -315,7 +336,8 @@ int explain_main(const slurm::ClientContext& context, int argc, char** argv) {
     return 2;
   }
   slurm::Api cluster(context);
-  const auto reply = cluster.call("GET", format("/v1/jobs/{}/explain", slurm::url_escaped(jobs[0])), {}, kForever);
+  const std::string name = job_named(jobs[0], ns);
+  const auto reply = cluster.call("GET", format("/v1/jobs/{}/explain", slurm::url_escaped(name)), {}, kForever);
   if (!reply)
     return fail("explain", reply.error().message);
   if (output == "json") {

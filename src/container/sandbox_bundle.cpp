@@ -282,10 +282,10 @@ class BundleMaker {
     return nullptr;
   }
 
-  bool is_of_image(const Mount& mount) const {
+  std::optional<SandboxVolume::Kind> kind_of(const Mount& mount) const {
     const std::string_view path = std::string_view(mount.source).substr(kVolumePrefix.size());
     const SandboxVolume* volume = volume_of(path.substr(0, path.find('/')));
-    return volume && volume->kind == SandboxVolume::Kind::kImage;
+    return volume ? std::optional(volume->kind) : std::nullopt;
   }
 
   // What lies in a volume, whatever links those who write there have made: bound to a place of ours, so that it is the
@@ -369,7 +369,11 @@ class BundleMaker {
           return source.error();
         }
         out.source = std::move(*source);
-        if (is_of_image(mount)) {
+        // What root writes into such a volume later goes where its names lead: nobody inside may change them. Source:
+        // CVE-2017-1002102.
+        if (kind_of(mount) == SandboxVolume::Kind::kFiles)
+          out.read_only = true;
+        if (kind_of(mount) == SandboxVolume::Kind::kImage) {
           out.read_only = true;
           out.options.insert(out.options.end(), {"nosuid", "nodev", "noexec"});
         }

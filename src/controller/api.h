@@ -112,6 +112,8 @@ class Api {
   Api(World world, ApiSettings settings, ApiPowers powers);
 
   void handle(std::shared_ptr<HttpExchange> exchange);
+  // For the readers of front ends. They may keep it; it does nothing any more when this is gone.
+  std::shared_ptr<FrontHands> hands();
   // Why changes are refused; "": they are not.
   void set_trouble(std::string trouble) {
     read_only_ = !trouble.empty();
@@ -139,6 +141,7 @@ class Api {
   UserId owner_there(const Visit& visit, const Route& route) const;
   // What front ends mount (api_front.cpp).
   class Front;
+  class Hands;
   void run_front(Visit visit, const FrontRoute& row);
   std::shared_ptr<const ReadContext> read_as(const Visit& visit) const;
   void run_page_live(Visit visit, const FrontPage& page);
@@ -281,6 +284,7 @@ class Api {
   std::string trouble_;
   std::shared_ptr<const Routes> routes_;
   std::uint32_t own_uid_;
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // of the hands that others keep; last, so it goes first
 };
 
 template <class Make, class Then>

@@ -38,8 +38,36 @@ void Api::ask(Visit visit, Question question, std::optional<HistoryQuery> query)
     held->refuse(asked.error());
 }
 
+namespace {
+
+// Of the object "TYPE/NAMESPACE/NAME" that a front end keeps.
+Result<const Job*> job_of_object(const Tables& tables, const std::string& name) {
+  const std::vector<std::string> parts = split(name, '/');
+  if (parts.size() != 3)
+    return invalid(format("\"{}\" names no job: an id does, or TYPE/NAMESPACE/NAME of an object", name), "job");
+  const auto object = tables.objects.find({parts[0], parts[1], parts[2]});
+  if (object == tables.objects.end())
+    return not_found(format("there is no {} {} in namespace {}", parts[0], parts[2], parts[1]));
+  for (const Shown& shown : object->second->shows)
+    if (shown.kind == Kind::kJob)
+      if (const Job* job = tables.job(shown.job))
+        return job;
+  return not_found(
+      format("{} {} has no job: its own status says what it waits for, or how it ended", parts[0], parts[2]));
+}
+
+}  // namespace
+
 void Api::explain_job(Visit visit) {
-  const Job* job = job_of(visit);
+  const Job* job = nullptr;
+  if (const std::string& name = visit.names.at(0); name.find('/') != name.npos) {
+    const auto found = job_of_object(world_.view.tables(), name);
+    if (!found.ok())
+      return visit.refuse(found.error());
+    job = *found;
+  } else {
+    job = job_of(visit);
+  }
   if (!job)
     return;
   ask(std::move(visit),

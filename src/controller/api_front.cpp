@@ -202,6 +202,45 @@ class Api::Front final : public FrontVisit {
   std::vector<Blob> blobs_;  // for the next commit
 };
 
+// Where the API is gone, nothing is done, and nobody is told.
+class Api::Hands final : public FrontHands {
+ public:
+  explicit Hands(Api& api) : api_(api), alive_(api.alive_) {}
+
+  const Tables& tables() const override { return api_.world_.view.tables(); }
+  Instant now() const override { return api_.world_.clock.now(); }
+  Duration wall_offset() const override { return api_.world_.clock.wall_offset(); }
+  void after(Duration delay, std::function<void()> task) override {
+    if (alive_.expired())
+      return;
+    api_.world_.loop.after(delay, [alive = alive_, task = std::move(task)] {
+      if (!alive.expired())
+        task();
+    });
+  }
+  void reach(const ContainerAsk& ask, std::function<void(Result<std::unique_ptr<Stream>>)> then) override {
+    if (!alive_.expired())
+      then(reach_container(tables(), api_.world_.links, api_.world_.tickets, ask, now()));
+  }
+  void commit(std::vector<CommandBody> bodies, Reading read, std::function<void(Result<Answer>)> then) override {
+    if (alive_.expired() || bodies.empty())
+      return;
+    Command command{{.user = {}, .admin = true}, std::move(bodies.front()), {}, std::move(read), {}};
+    command.also.assign(std::make_move_iterator(bodies.begin() + 1), std::make_move_iterator(bodies.end()));
+    api_.world_.core.submit(std::move(command), {},
+                            [alive = alive_, then = std::move(then)](const Result<Answer>& answer) {
+                              if (!alive.expired())
+                                then(answer);
+                            });
+  }
+
+ private:
+  Api& api_;
+  std::weak_ptr<int> alive_;
+};
+
+std::shared_ptr<FrontHands> Api::hands() { return std::make_shared<Hands>(*this); }
+
 namespace {
 
 // An id would open somebody else's script: what work names was sent along.

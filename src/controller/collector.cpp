@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "model/command.h"
 #include "model/job.h"
 
@@ -111,6 +112,8 @@ void Collector::unlink(const Key& key, const Meta& meta) {
 }
 
 void Collector::look_at_dependents(Uid owner) {
+  if (mutant(Mutant::kOrphanLeft))
+    return;
   if (const auto owned = owned_.find(owner); owned != owned_.end())
     walks_[owner] = *owned->second.dependents.begin();
 }

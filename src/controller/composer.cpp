@@ -50,6 +50,20 @@ class BlobCache {
   std::size_t held_ = 0, read_ = 0;
 };
 
+// What the attempt's processes may take on a node, together; 0: all there is. A pod counts there with what it asks for,
+// and its containers are bound one by one: together they are where each of them is.
+std::int64_t memory_limit_mb(const GroupSpec& group, const Grant& grant) {
+  if (!group.sandbox.front_end_files)
+    return grant.memory_mb;
+  std::uint64_t bytes = 0;
+  for (const SandboxContainer& one : group.sandbox.containers) {
+    if (one.memory_bytes == 0)
+      return 0;
+    bytes += one.memory_bytes;
+  }
+  return std::max(grant.memory_mb, static_cast<std::int64_t>((bytes + (1 << 20) - 1) >> 20));
+}
+
 // A long environment is parted once, and its rest shared by all launches that name it.
 struct Environment {
   std::vector<std::string> lines;
@@ -133,7 +147,7 @@ struct Compose {
       out.cores = out.cores | g.cores;
       out.devices = out.devices | g.visible();
       out.parts.insert(out.parts.end(), g.parts.begin(), g.parts.end());
-      out.memory_mb += g.memory_mb;
+      out.memory_mb += memory_limit_mb(job.spec->groups[g.group], g);
       out.scratch_mb = std::max(out.scratch_mb, job.spec->groups[g.group].tmp_disk_mb);
     }
     std::sort(out.parts.begin(), out.parts.end());

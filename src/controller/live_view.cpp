@@ -81,6 +81,11 @@ void LiveView::add_reader(std::shared_ptr<FrontReader> reader) {
   readers_.push_back(std::move(reader));
 }
 
+void LiveView::take(const Node& node, Telemetry told, Instant now) {
+  live_.take(tables_, node, std::move(told), now);
+  for (const auto& reader : readers_) reader->measured(tables_, live_, node);
+}
+
 std::set<JobId> LiveView::apply(const std::vector<Change>& changes, Instant at) {
   now_ = std::max(now_, at);
   std::set<JobId> touched;

@@ -40,7 +40,8 @@ class LiveView {
   const RequestNames& requests() const { return requests_; }
   NodeUse use(NodeId node) const;
   const LiveUse& live() const { return live_; }
-  LiveUse& live() { return live_; }
+  // What a node measured, which its readers are told of.
+  void take(const Node& node, Telemetry told, Instant now);
   const StateCounts& counts() const { return counts_; }
   const Holdings& holdings() const { return holdings_; }
   Holdings& holdings() { return holdings_; }

@@ -38,7 +38,7 @@ class Routes {
   Found find(std::string_view method, std::string_view path, std::vector<std::string>& names) const;
 
   // For HttpLimits: how long a body this request may have, before it is read. Paths that are not answered get little.
-  // proven: the head itself says who calls, though the connection does not (HttpLimits::proves_itself).
+  // proven: the head itself says who calls, though the connection does not (HttpLimits::proven_user).
   std::size_t body_bound(const HttpRequest& head, bool proven = false) const;
   // The section of docs/security.md, as Markdown: a line for each row, a column for each kind of caller.
   std::string rights_table() const;

@@ -159,7 +159,7 @@ struct ControllerLoop::Inner {
     handlers.message = [this](std::uint64_t link, FromAgent message) { core->receive(link, std::move(message)); };
     handlers.measured = [this](const std::string& name, Telemetry told) {
       if (const Node* node = view->tables().node(name))
-        view->live().take(view->tables(), *node, std::move(told), clock->now());
+        view->take(*node, std::move(told), clock->now());
     };
     handlers.call = [this](std::shared_ptr<HttpExchange> exchange) { handle(std::move(exchange)); };
     random_hex = powers.random_hex;
@@ -192,6 +192,7 @@ struct ControllerLoop::Inner {
                                            watch, plan_refusals},
                                 settings.api, std::move(powers));
     api->set_notices([this] { return notices(); });
+    for (const auto& reader : settings.api.readers) reader->meet(api->hands());
     for (const auto& [id, job] : view->tables().jobs) note_presence(*job, false);
     for (const auto& [key, step] : view->tables().steps) note_presence(*step, false);
     return {};

@@ -154,7 +154,7 @@ Error at(std::size_t index, Error error) {
 Result<Answer> perform_one(Txn& txn, const CommandBody& body) {
   if (!goes_together(body))
     return invalid("this is done by itself, not together with others");
-  if (txn.tired())
+  if (txn.exhausted())
     return invalid("these changes are too many to be made together: make fewer at once");
   TRY(check_bounds(txn.tables(), body));
   Answer answer = TRY(std::visit(Visitor{txn}, body));

@@ -96,7 +96,8 @@ std::vector<JobId> awaited(const Job& job) {
 bool offer_the_same(const Node& a, const Node& b) {
   return a.cores == b.cores && a.sockets == b.sockets && a.threads_per_core == b.threads_per_core &&
          a.memory_mb == b.memory_mb && a.tmp_disk_mb == b.tmp_disk_mb && a.devices == b.devices &&
-         a.features == b.features && a.domains == b.domains;
+         a.features == b.features && a.domains == b.domains && a.counted == b.counted && a.labels == b.labels &&
+         a.marks == b.marks;
 }
 
 // For whom the job makes room; none: for nobody.
@@ -246,6 +247,10 @@ void ClusterState::Inner::index_allocation(const Job* before, const Job* after) 
     unload(*before);
   if (has)
     load(*after);
+  if (has)
+    neighbours.put(after->id, after->spec, has->grants);
+  else
+    neighbours.drop(before->id);
 }
 
 // Places that are kept for the job while it waits, and those that make room for it.
@@ -460,6 +465,7 @@ void ClusterState::Inner::refresh_reservation_timer() {
 
 void ClusterState::Inner::clear_indexes() {
   loads.clear();
+  neighbours.clear();
   jobs_on.clear();
   seats.clear();
   named = {};

@@ -17,6 +17,7 @@
 #include "core/turns.h"
 #include "model/weight.h"
 #include "rules/ledger.h"
+#include "rules/neighbours.h"
 #include "rules/minutes.h"
 #include "rules/usage.h"
 
@@ -98,6 +99,7 @@ struct ClusterState::Inner {
 
   std::map<NodeId, NodeLoad> loads;              // sum of the grants of jobs that have an allocation; absent = idle
   std::map<NodeId, std::set<JobId>> jobs_on;     // jobs with a grant there
+  Neighbours neighbours;                         // jobs that have an allocation, by their labels
   std::map<JobId, Seats> seats;                  // of jobs that have an allocation
   std::map<JobId, std::set<NodeId>> closed_for;  // jobs that nodes name in Node::unconfirmed
   std::map<NodeId, std::set<JobId>> kept_for;    // waiting jobs with a place there that is kept (Promise::held)

@@ -20,6 +20,7 @@
 #include "core/topology.h"
 #include "model/bounds.h"
 #include "model/job.h"
+#include "rules/need.h"
 
 namespace lockstep {
 
@@ -127,6 +128,9 @@ Node plain_facts(const Node& facts) {
   node.reason_at = {};
   node.word.clear();
   node.word_at = {};
+  node.added_counted.clear();
+  node.labels.clear();
+  node.marks.clear();
   node.certificate.clear();
   node.next_certificate.clear();
   node.replaced = node.trust_administrators = false;
@@ -182,6 +186,19 @@ Answer hear_out(Txn& txn, const Node& node, const NodeHello& ask) {
   return answer;
 }
 
+// What is said of the node stands beside what it says itself, which counts where both name the same.
+void add_counted_of(Node& node, const std::vector<Counted>& added) {
+  std::erase_if(node.counted, [&](const Counted& one) {
+    return std::ranges::find(node.added_counted, one) != node.added_counted.end();
+  });
+  node.added_counted.clear();
+  for (const Counted& one : added)
+    if (one.count > 0 && count_of(node.counted, one.name) == 0) {
+      add_counted(node.counted, {one}, 1);
+      add_counted(node.added_counted, {one}, 1);
+    }
+}
+
 // What the record keeps of a node when its agent says hello again with these facts.
 void keep_known(Node& node, const Node& known, const std::string& certificate) {
   const bool classed = !known.node_class.empty();
@@ -202,6 +219,9 @@ void keep_known(Node& node, const Node& known, const std::string& certificate) {
   node.certificate = known.certificate.empty() || is_successor ? certificate : known.certificate;
   node.next_certificate = is_successor ? "" : known.next_certificate;
   node.trust_administrators = known.trust_administrators;
+  node.labels = known.labels;
+  node.marks = known.marks;
+  add_counted_of(node, known.added_counted);
 }
 
 // A node that this log does not know: one with a certificate has joined, and an admission says so.
@@ -244,6 +264,14 @@ void change_facts(Txn& txn, Node& node, const UpdateNode& ask) {
     node.features = *ask.features;
   if (ask.trust_administrators)
     node.trust_administrators = *ask.trust_administrators;
+  if (ask.labels) {
+    node.labels = *ask.labels;
+    std::ranges::stable_sort(node.labels, {}, [](const auto& label) { return label.first; });
+  }
+  if (ask.marks)
+    node.marks = *ask.marks;
+  if (ask.added_counted)
+    add_counted_of(node, *ask.added_counted);
 }
 
 // From now on no certificate is the node's. Why it was away before that is still told.

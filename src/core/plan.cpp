@@ -120,6 +120,24 @@ Job with_limit(Job job, Duration limit) {
   return job;
 }
 
+// Where other jobs are may be different since it was planned.
+Refusal check_neighbours(const Txn& txn, const JobSpec& spec, const std::vector<const Node*>& nodes) {
+  const Neighbours& neighbours = txn.inner().neighbours;
+  const bool asks = std::any_of(spec.groups.begin(), spec.groups.end(),
+                                [](const GroupSpec& group) { return !group.neighbours.empty(); });
+  if (mutant(Mutant::kNoRecheck) || (!asks && neighbours.keep_apart().empty()))
+    return {};
+  const Seating::NodeOf node_of = [&](NodeId id) { return txn.tables().node(id); };
+  const Seating::EachNode each_node = [&](const std::function<void(const Node&)>& see) {
+    for (const auto& [id, node] : txn.tables().nodes) see(*node);
+  };
+  const Seating seating(neighbours, spec, node_of, each_node);
+  for (const Node* node : nodes)
+    if (seating.objection(*node) != Seating::Objection::kNone)
+      return refusal("Neighbours", node->meta.name);
+  return {};
+}
+
 Refusal apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   const Ref<Job> job = txn.job(start.job);
   if (Refusal why = objection_to_start(txn, job.get(), start))
@@ -134,6 +152,8 @@ Refusal apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
     in->limit = start.limit;
   std::vector<const Node*> nodes;
   if (Refusal why = objection(txn, *job, in->partition(), start.grants, nodes))
+    return why;
+  if (Refusal why = check_neighbours(txn, *job->spec, nodes))
     return why;
   StartAsk ask = start_ask(*job->spec, in->partition(), start.grants, nodes, in->limit);
   if (auto bar = rules.bar(ask))

@@ -46,6 +46,7 @@ Result<void> resize_task(Txn& txn, const Job& job) {
   give_back(others, grant);
   const Resources& wanted = spec.groups[0].per_task;
   grant.cores = TRY(resized_cores(grant.cores, wanted.cores, others, *node));
+  grant.shared_milli = wanted.shared_milli;
   grant.memory_mb = std::max<std::int64_t>(0, wanted.memory_mb);
   if (auto fits = take(others, *node, grant); !fits.ok())
     return Error{Errc::kExhausted, fits.error().message, {}};

@@ -39,6 +39,21 @@ TEST(Together, AnObjectAndItsJobComeInOneOutcome) {
   EXPECT_EQ(w.state.tables().objects.size(), 1u);
 }
 
+// What was made in one command is marked, removed and cancelled in one, however long it is.
+TEST(Together, ALongObjectAndItsJobGoInOneOutcome) {
+  World w(1);
+  PutObject put = object("pod");
+  put.object.body = std::string(1 << 20, 'x');
+  JobSpec spec = World::batch(1);
+  spec.groups.front().process.argv = {"true", std::string(900 << 10, 'y')};
+  ASSERT_TRUE(w.run(together({put, SubmitJob{.spec = std::make_shared<const JobSpec>(spec)}})).ok());
+  const JobId job = w.state.tables().jobs.begin()->first;
+  put.object.body += "z";
+  const auto outcome = w.run(together({put, RemoveObject{"v1/Pod", "default", "pod"}, CancelJob{.target = {job, {}}}}));
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  EXPECT_TRUE(w.state.tables().objects.empty());
+}
+
 TEST(Together, ARefusalTakesEverythingBackAndSaysWhich) {
   World w;
   const auto outcome = w.run(together({qos("one"), qos("two"), RemoveQos{"three"}, qos("four")}));

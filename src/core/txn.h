@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/inner.h"
+#include "model/bounds.h"
 #include "model/job.h"
 
 namespace lockstep {
@@ -42,10 +43,9 @@ class Txn {
   const CoreSettings& settings() const { return inner_.settings; }
 
   // What a command may cost. One that is tired leaves the rest: to its next part, or to Chores.
-  bool tired() const {
-    return out_.changes.size() + out_.actions.size() / kActionsPerChange + looks_ / kLooksPerChange >= kWorkMost ||
-           out_.bytes >= kBytesMost;
-  }
+  bool tired() const { return work() >= kWorkMost || out_.bytes >= kBytesMost; }
+  // What a company of commands may cost before its next one: as much as the largest record, since one alone may be so.
+  bool exhausted() const { return work() >= kWorkMost || out_.bytes >= kRecordBytesMax; }
   void looked(std::size_t records = 1) { looks_ += records; }  // at records that it did not change
   const CommandPart& part() const { return part_; }            // what earlier parts of the same command did
   void cut(CommandPart rest) { out_.rest = rest; }             // go on there
@@ -122,6 +122,9 @@ class Txn {
   void roll_back();
 
  private:
+  std::uint64_t work() const {
+    return out_.changes.size() + out_.actions.size() / kActionsPerChange + looks_ / kLooksPerChange;
+  }
   template <class T>
   Ref<T> write(T record, const T* before);
   void weigh(const Record& record);

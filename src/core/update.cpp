@@ -53,6 +53,7 @@ JobSpec changed(const JobSpec& before, const UpdateJob& u) {
   set_if(group.exclude_nodes, u.exclude_nodes);
   set_if(group.tasks, u.tasks);
   set_if(group.per_task.memory_mb, u.memory_mb_per_task);
+  set_if(group.per_task.shared_milli, u.shared_milli_per_task);
   if (u.cores_per_task) {
     group.per_task.cores = *u.cores_per_task;
     if (group.launch == Launch::kTasks)
@@ -104,7 +105,9 @@ struct Changed {
 
 bool changes_standing(const UpdateJob& ask) { return ask.account || ask.qos || ask.reservation; }
 
-bool changes_size(const UpdateJob& ask) { return ask.cores_per_task || ask.memory_mb_per_task; }
+bool changes_size(const UpdateJob& ask) {
+  return ask.cores_per_task || ask.shared_milli_per_task || ask.memory_mb_per_task;
+}
 
 bool changes_turn(const UpdateJob& ask) {
   return ask.time_limit || ask.nodes || ask.tasks || ask.name || ask.partitions || changes_size(ask);
@@ -159,6 +162,9 @@ bool is_held_naturally(const Job& job) {
 Result<void> check_size(const UpdateJob& ask) {
   if (ask.cores_per_task && *ask.cores_per_task > kAmountMax)
     return invalid(format("{} cores are more than a task can have", *ask.cores_per_task), "cores_per_task");
+  if (ask.shared_milli_per_task && *ask.shared_milli_per_task > 1000 * std::uint64_t{kAmountMax})
+    return invalid(format("{} thousandths of cores are more than a task can have", *ask.shared_milli_per_task),
+                   "shared_milli_per_task");
   if (ask.memory_mb_per_task && (*ask.memory_mb_per_task < 0 || *ask.memory_mb_per_task > kMegabytesMax))
     return invalid(format("{} MB are no amount of memory", *ask.memory_mb_per_task), "memory_mb_per_task");
   return {};

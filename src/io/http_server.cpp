@@ -96,6 +96,13 @@ Result<ino_t> put_socket(int fd, const std::string& path, unsigned mode) {
   return done ? Result<ino_t>(made.st_ino) : error;
 }
 
+// HTTP/2 for those who name it: agents and our own commands name nothing, and speak HTTP/1.1.
+Result<std::shared_ptr<const TlsContext>> server_tls(const TlsFiles& files) {
+  std::shared_ptr<TlsContext> made = TRY(TlsContext::server(files));
+  made->offer({"h2", "http/1.1"});
+  return std::shared_ptr<const TlsContext>(std::move(made));
+}
+
 struct Listener {
   Listener(asio::io_context& context, int fd) : socket(context, fd) {}
   void close() {
@@ -201,7 +208,7 @@ class Server final : public HttpServer {
   }
 
   Result<std::uint16_t> listen_tls(const std::string& address, std::uint16_t port, const TlsFiles& files) override {
-    std::shared_ptr<const TlsContext> tls = TRY(TlsContext::server(files));
+    std::shared_ptr<const TlsContext> tls = TRY(server_tls(files));
     boost::system::error_code error;
     sockaddr_storage storage{};
     socklen_t size = 0;
@@ -238,7 +245,7 @@ class Server final : public HttpServer {
   }
 
   Result<void> renew_tls(const TlsFiles& files) override {
-    const std::shared_ptr<const TlsContext> tls = TRY(TlsContext::server(files));
+    const std::shared_ptr<const TlsContext> tls = TRY(server_tls(files));
     for (const auto& listener : listeners_)
       if (listener->tls)
         listener->tls = tls;

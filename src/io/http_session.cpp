@@ -4,6 +4,8 @@
 #include <chrono>
 
 #include "base/text.h"
+#include "io/http2_connection.h"
+#include "io/http_refusals.h"
 
 namespace lockstep {
 
@@ -14,9 +16,7 @@ constexpr std::size_t kKeptBuffer = 16 << 10;  // an idle connection keeps no mo
 constexpr std::size_t kJoinBytes = 32 << 10;   // smaller bodies travel in one piece with their head
 constexpr int kRequestsPerTurn = 32;           // of one connection, before the loop's other work
 constexpr auto kTurn = std::chrono::milliseconds(2);
-constexpr std::size_t kRequestCost = 2 << 10;   // of memory, besides its bytes
 constexpr std::size_t kStreamCost = 128 << 10;  // of an upgraded connection, for what is under way on it
-constexpr std::size_t kFieldCost = 128;         // of one header or word of the query
 
 std::string_view reason_phrase(int status) {
   switch (status) {
@@ -92,24 +92,6 @@ std::string make_head(const HttpResponse& response, bool last, Framing framing =
     head += "\r\nConnection: close";
   head += "\r\n\r\n";
   return head;
-}
-
-std::string error_body(std::string_view code, std::string_view message) {
-  std::string clean;
-  for (const char c : message) clean += c == '"' || c == '\\' || static_cast<unsigned char>(c) < 32 ? ' ' : c;
-  return format(R"({{"error":{{"code":"{}","message":"{}","field":""}}}})", code, clean);
-}
-
-std::size_t cost_of(const HttpRequest& request) {
-  std::size_t bytes = kRequestCost + request.path.size() + request.body.size();
-  for (const auto* fields : {&request.headers, &request.query})
-    for (const auto& [name, value] : *fields) bytes += kFieldCost + name.size() + value.size();
-  for (const auto& [name, value] : request.earlier) bytes += kFieldCost + name.size() + value.size();
-  return bytes;
-}
-
-HttpResponse come_again(std::string_view why) {
-  return {.status = 503, .body = error_body("unavailable", why), .headers = {{"Retry-After", "1"}}};
 }
 
 // A body that is written as it comes. What the client sends meanwhile belongs to no request, and is not read.
@@ -237,6 +219,13 @@ void HttpSession::start() {
   stream_->keep(answering_);
   // The stream belongs to this session and drops its callbacks with it.
   stream_->on_data([this](std::string_view bytes) {
+    const auto keep = shared_from_this();
+    if (!two_ && first_ == 0 && slots_.empty() && in_.empty() && stream_->tls() && stream_->tls()->protocol() == "h2")
+      begin_two();
+    if (const auto two = two_)
+      return two->feed(bytes);
+    if (!stream_)
+      return;
     in_.append(bytes);
     process();
   });
@@ -244,7 +233,37 @@ void HttpSession::start() {
   stream_->on_drained([this] { drained(); });
 }
 
+// Both ends agreed on it in the handshake.
+void HttpSession::begin_two() {
+  if (!learn_peer())
+    return;
+  stream_->read_at_most(SIZE_MAX);
+  two_ = std::make_shared<Http2Connection>(Http2Connection::World{.loop = host_->loop,
+                                                                  .handler = host_->handler,
+                                                                  .limits = host_->limits,
+                                                                  .lanes = host_->lanes,
+                                                                  .caller = caller(),
+                                                                  .peer = peer_,
+                                                                  .prove =
+                                                                      [this](const std::string& user) {
+                                                                        return count_as(user) ? caller() : HttpCaller();
+                                                                      },
+                                                                  .write =
+                                                                      [this](std::string bytes) {
+                                                                        if (stream_)
+                                                                          stream_->write(std::move(bytes));
+                                                                      },
+                                                                  .unsent = [this] { return stream_ ? stream_->unsent() : 0; },
+                                                                  .close =
+                                                                      [this] {
+                                                                        if (stream_)
+                                                                          stream_->close();
+                                                                        end();
+                                                                      }});
+}
+
 void HttpSession::detach() {
+  two_.reset();
   host_ = nullptr;
   stream_.reset();
   slots_.clear();
@@ -331,8 +350,13 @@ bool HttpSession::head_read() {
   head.peer = peer_;
   const HttpLimits& limits = host_->limits;
   std::size_t bound = limits.body_bound ? limits.body_bound(head) : limits.body_bytes;
-  if (peer_.how == Peer::How::kNobody && !(limits.proves_itself && limits.proves_itself(head)))
-    bound = std::min(bound, limits.stranger_body_bytes);
+  if (peer_.how == Peer::How::kNobody) {
+    const std::string proven = limits.proven_user ? limits.proven_user(head) : std::string();
+    if (proven.empty())
+      bound = std::min(bound, limits.stranger_body_bytes);
+    else if (!count_as(proven))
+      return false;
+  }
   const auto announced = parser_.announced_bytes();
   if (announced.value_or(0) > bound) {
     refuse(413, format("the body has {} bytes, and {} {} takes at most {} from you", *announced, head.method, head.path,
@@ -384,9 +408,26 @@ bool HttpSession::learn_peer() {
     *answering_ = host_->lanes->hold(caller(), HttpHold::Of::kMemory);
     return true;
   }
-  if (stream_)
+  if (stream_ && stream_->tls()->protocol() == "h2")
+    closed();
+  else if (stream_)
     refuse(503, format("{} has too many connections here", certificate.name));
   return false;
+}
+
+// What the connection holds is that user's from now on, where there is room for it; else its address's, as before.
+// False: the connection has ended.
+bool HttpSession::count_as(const std::string& user) {
+  const HttpCaller proven{HttpCaller::Lane::kUser, "proven " + user};
+  if (caller().name != proven.name && host_->introduce(this, proven)) {
+    HttpHold received = host_->lanes->hold(proven, HttpHold::Of::kMemory);
+    HttpHold answers = host_->lanes->hold(proven, HttpHold::Of::kMemory);
+    if (received.resize(receiving_.amount()))
+      receiving_ = std::move(received);
+    if (answers.resize(answering_->amount()))
+      *answering_ = std::move(answers);
+  }
+  return stream_ != nullptr;
 }
 
 void HttpSession::dispatch() {
@@ -483,6 +524,8 @@ void HttpSession::send_ready() {
 
 // The peer has everything that was sent; what is left are answers behind one that is not ready.
 void HttpSession::drained() {
+  if (two_)
+    return two_->drained();
   (void)answering_->resize(std::min(answering_->amount(), slot_bytes_));
   process();
 }
@@ -581,6 +624,8 @@ void HttpSession::closed() {
   const auto slots = std::move(slots_);
   slots_.clear();
   stream_.reset();
+  if (const auto two = std::move(two_))
+    two->gone();
   for (const auto& slot : slots)
     if (const auto exchange = slot.exchange.lock())
       exchange->tell_gone();
@@ -589,6 +634,7 @@ void HttpSession::closed() {
 
 void HttpSession::end() {
   stream_.reset();
+  two_.reset();
   slots_.clear();
   if (host_ != nullptr)
     host_->remove(this);
@@ -600,6 +646,8 @@ void HttpSession::sweep() {
   if (!stream_)
     return;
   const auto keep = shared_from_this();
+  if (two_)
+    return two_->sweep(host_->now_tick, host_->tick);
   if (stream_->unsent() > 0)
     return sweep_unread();
   written_ = 0;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "io/fd_stream.h"
+#include "io/http2_connection.h"
 #include "io/http_lanes.h"
 #include "io/http_parser.h"
 #include "ports/http.h"
@@ -48,7 +49,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void sweep();          // once per tick: closes what has been silent or slow for too long
   void look_for_room();  // memory was freed
   // Idle, or in the middle of a request: nobody here waits for an answer that is ours to give.
-  bool is_idle() const { return slots_.empty(); }
+  bool is_idle() const { return two_ ? two_->is_idle() : slots_.empty(); }
   void make_way() { closed(); }
   const HttpCaller& caller() const { return place_->caller(); }
   HttpHold& place() { return *place_; }
@@ -64,12 +65,14 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   class Turn;
 
   void process();
+  void begin_two();
   void count_received();
   bool parse_one();
   bool head_read();
   bool ask_for_body();
   void dispatch();
   bool learn_peer();
+  bool count_as(const std::string& user);
   void refuse(int status, const std::string& why);
   bool blocked() const;
   void answer(std::uint64_t number, HttpResponse response);
@@ -91,6 +94,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   Peer peer_;
   std::string from_;
   HttpParser parser_;
+  std::shared_ptr<Http2Connection> two_;  // null: it speaks HTTP/1.1, which the rest of this is for
   std::shared_ptr<HttpHold> place_;
   HttpHold receiving_;                   // memory for what has come, and for the body that was announced
   std::shared_ptr<HttpHold> answering_;  // memory for answers until the peer has them

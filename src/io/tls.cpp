@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
@@ -214,6 +215,13 @@ void TlsEngine::finish() {
 
 bool TlsEngine::ready() const { return SSL_is_init_finished(inner_->ssl) != 0; }
 
+std::string_view TlsEngine::protocol() const {
+  const unsigned char* name = nullptr;
+  unsigned size = 0;
+  SSL_get0_alpn_selected(inner_->ssl, &name, &size);
+  return {reinterpret_cast<const char*>(name), size};
+}
+
 CertificateName TlsEngine::peer() const {
   X509* certificate = SSL_get0_peer_certificate(inner_->ssl);
   if (certificate == nullptr || SSL_get_verify_result(inner_->ssl) != X509_V_OK)
@@ -244,6 +252,75 @@ Result<std::unique_ptr<TlsContext>> TlsContext::pinned_client(const std::string&
   return context;
 }
 
+namespace {
+
+template <auto Free>
+struct FreedBy {
+  void operator()(auto* what) const { Free(what); }
+};
+template <class T, auto Free>
+using Owned = std::unique_ptr<T, FreedBy<Free>>;
+
+Result<void> trust_pem(SSL_CTX* context, const std::string& pem) {
+  const Owned<BIO, BIO_free> text(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  int count = 0;
+  while (const auto one = Owned<X509, X509_free>(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr)))
+    count += X509_STORE_add_cert(SSL_CTX_get_cert_store(context), one.get());
+  ERR_clear_error();
+  return count > 0 ? Result<void>() : Result<void>(denied("its caBundle has no certificate"));
+}
+
+Result<void> show_pem(SSL_CTX* context, const std::string& certificate, const std::string& key) {
+  const Owned<BIO, BIO_free> first(BIO_new_mem_buf(certificate.data(), static_cast<int>(certificate.size())));
+  const Owned<BIO, BIO_free> second(BIO_new_mem_buf(key.data(), static_cast<int>(key.size())));
+  const Owned<X509, X509_free> ours(PEM_read_bio_X509(first.get(), nullptr, nullptr, nullptr));
+  const Owned<EVP_PKEY, EVP_PKEY_free> secret(PEM_read_bio_PrivateKey(second.get(), nullptr, nullptr, nullptr));
+  if (!ours || !secret || SSL_CTX_use_certificate(context, ours.get()) != 1 ||
+      SSL_CTX_use_PrivateKey(context, secret.get()) != 1)
+    return Error{Errc::kIo, openssl_error("our own certificate cannot be used"), {}};
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TlsContext>> TlsContext::web_client(const WebTrust& trust) {
+  auto context = TRY(client({}));
+  auto* native = static_cast<SSL_CTX*>(context->context_);
+  context->server_name_ = trust.server_name;
+  if (!trust.certificate_pem.empty())
+    TRY(show_pem(native, trust.certificate_pem, trust.key_pem));
+  if (trust.anybody)
+    return context;
+  SSL_CTX_set_verify(native, SSL_VERIFY_PEER, nullptr);
+  if (trust.ca_pem.empty())
+    SSL_CTX_set_default_verify_paths(native);
+  else
+    TRY(trust_pem(native, trust.ca_pem));
+  return context;
+}
+
+void TlsContext::offer(const std::vector<std::string>& protocols) {
+  for (const std::string& name : protocols) {
+    CHECK(is_server_ && !name.empty() && name.size() < 256);
+    offered_ += static_cast<char>(name.size());
+    offered_ += name;
+  }
+  // A client that names none of ours goes on without: what was spoken before there were names.
+  SSL_CTX_set_alpn_select_cb(
+      static_cast<SSL_CTX*>(context_),
+      [](SSL*, const unsigned char** out, unsigned char* size, const unsigned char* named, unsigned named_size,
+         void* own) {
+        const auto& ours = *static_cast<const std::string*>(own);
+        unsigned char* chosen = nullptr;
+        if (SSL_select_next_proto(&chosen, size, reinterpret_cast<const unsigned char*>(ours.data()),
+                                  static_cast<unsigned>(ours.size()), named, named_size) != OPENSSL_NPN_NEGOTIATED)
+          return SSL_TLSEXT_ERR_NOACK;
+        *out = chosen;
+        return SSL_TLSEXT_ERR_OK;
+      },
+      &offered_);
+}
+
 TlsContext::TlsContext() = default;
 TlsContext::~TlsContext() { SSL_CTX_free(static_cast<SSL_CTX*>(context_)); }
 
@@ -255,6 +332,13 @@ std::unique_ptr<TlsEngine> TlsContext::open() const {
   SSL_set_app_data(ssl, inner.get());
   SSL_set_verify(ssl, SSL_CTX_get_verify_mode(static_cast<SSL_CTX*>(context_)), TlsEngine::Inner::on_verify);
   SSL_set_bio(ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+  if (!server_name_.empty()) {
+    if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server_name_.c_str()) != 1) {
+      ERR_clear_error();  // it is a name
+      SSL_set_tlsext_host_name(ssl, server_name_.c_str());
+      SSL_set1_host(ssl, server_name_.c_str());
+    }
+  }
   if (is_server_)
     SSL_set_accept_state(ssl);
   else

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "ports/http.h"
@@ -20,6 +21,14 @@ struct CertificateName {
   std::string serial;  // hex, lower case
 };
 
+// A server that somebody else runs, and how we show ourselves to it.
+struct WebTrust {
+  std::string server_name;  // what its certificate must be for, a name or an address
+  std::string ca_pem;       // "" = the authorities of the system
+  bool anybody = false;     // whoever answers
+  std::string certificate_pem, key_pem;  // "" = none
+};
+
 class TlsEngine {
  public:
   ~TlsEngine();
@@ -31,6 +40,7 @@ class TlsEngine {
   void finish();       // queues the orderly end
   bool ready() const;  // the handshake is complete
   CertificateName peer() const;
+  std::string_view protocol() const;  // that both agreed on ("h2"); "" = none was named
 
  private:
   friend class TlsContext;
@@ -47,7 +57,11 @@ class TlsContext {
   static Result<std::unique_ptr<TlsContext>> client(const TlsFiles& files);
   // Trusts the CA with this fingerprint (SHA-256, hex), which the server sends along with its certificate.
   static Result<std::unique_ptr<TlsContext>> pinned_client(const std::string& ca_sha256, bool ignores_time = false);
+  static Result<std::unique_ptr<TlsContext>> web_client(const WebTrust& trust);
   ~TlsContext();
+
+  // Of a server: takes the first of these that a client names ("h2", "http/1.1").
+  void offer(const std::vector<std::string>& protocols);
 
   std::unique_ptr<TlsEngine> open() const;  // null: out of memory
 
@@ -56,6 +70,8 @@ class TlsContext {
   TlsContext();
   void* context_ = nullptr;  // SSL_CTX
   std::unique_ptr<Pin> pin_;
+  std::string server_name_;  // of a web client
+  std::string offered_;      // each behind its length
   bool is_server_ = false;
 };
 

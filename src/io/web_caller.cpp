@@ -17,7 +17,7 @@
 
 #include "base/text.h"
 #include "io/client/reply_reader.h"
-#include "io/fd_stream.h"
+#include "io/stream_bridge.h"
 
 namespace lockstep {
 
@@ -188,57 +188,6 @@ class WebConnection {
 
 }  // namespace
 
-namespace {
-
-// A stream of the loop and a socket of a thread, each with what the other gets. Lives until both ends have closed.
-struct Bridge : std::enable_shared_from_this<Bridge> {
-  EventLoop& loop;
-  std::shared_ptr<Stream> stream;
-  std::unique_ptr<FdStream> socket;
-
-  Bridge(EventLoop& on, std::shared_ptr<Stream> far, int fd)
-      : loop(on), stream(std::move(far)), socket(std::make_unique<FdStream>(on, fd, nullptr)) {}
-
-  void begin() {
-    const auto self = shared_from_this();
-    stream->on_data([self](std::string_view bytes) {
-      if (!self->socket)
-        return;
-      self->socket->write(std::string(bytes));
-      if (self->socket->unsent() > kStreamHighWater)  // who answers may send for ever
-        self->stream->pause(true);
-    });
-    socket->on_drained([self] {
-      if (self->stream)
-        self->stream->pause(false);
-    });
-    stream->on_close([self] {
-      if (self->socket)
-        self->socket->close();
-      self->end();
-    });
-    socket->on_data([self](std::string_view bytes) {
-      if (self->stream)
-        self->stream->write(std::string(bytes));
-    });
-    socket->on_close([self] {
-      if (self->stream)
-        self->stream->close();
-      self->end();
-    });
-  }
-
-  // Not from within a callback of what is dropped.
-  void end() {
-    loop.post([self = shared_from_this()] {
-      const auto far = std::move(self->stream);
-      const auto near = std::move(self->socket);
-    });
-  }
-};
-
-}  // namespace
-
 Result<WebAnswer> web_call(const WebCall& call, int socket) {
   WebConnection connection(call, socket);
   TRY(connection.open());
@@ -267,11 +216,10 @@ void WebCaller::call(WebCall call, std::function<void(Result<WebAnswer>)> done) 
     return done(Error{Errc::kExhausted, "too many calls wait already", {}});
   std::shared_ptr<const Fd> socket;
   if (const auto through = std::move(call.through)) {
-    int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-      return done(Error{Errc::kExhausted, "no descriptors for the connection", {}});
-    socket = std::make_shared<const Fd>(ends[0]);
-    std::make_shared<Bridge>(loop_, through, ends[1])->begin();
+    const auto end = bridge_to(loop_, through);
+    if (!end.ok())
+      return done(end.error());
+    socket = std::make_shared<const Fd>(*end);
   }
   waiting_.push_back({std::move(call), std::move(socket), std::move(done)});
   begin_next();

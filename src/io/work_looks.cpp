@@ -142,6 +142,31 @@ std::size_t WorkLooks::task_of_session(const WorkId& key, pid_t session) const {
   return leader == tasks.end() ? 0 : static_cast<std::size_t>(leader - tasks.begin());
 }
 
+namespace {
+
+// Groups are called as the runtime calls containers: "web.3" is its third life. While one ends and the next begins both
+// are there.
+std::vector<ContainerLook> containers_of(const Cgroups& groups, const WorkId& key) {
+  std::map<std::string, std::pair<std::uint64_t, ContainerLook>> newest;
+  for (const GroupBelow& group : groups.below(key)) {
+    const auto dot = group.name.rfind('.');
+    const auto life = dot == std::string::npos ? std::nullopt : parse_uint(group.name.substr(dot + 1));
+    if (!life)
+      continue;
+    std::string name = group.name.substr(0, dot);
+    auto& [known, look] = newest[name];
+    if (look.name.empty() || *life > known) {
+      known = *life;
+      look = {std::move(name), micros(group.cpu_us), group.memory};
+    }
+  }
+  std::vector<ContainerLook> out;
+  for (auto& [name, one] : newest) out.push_back(std::move(one.second));
+  return out;
+}
+
+}  // namespace
+
 std::vector<WorkLook> WorkLooks::look() {
   look_for_folders();
   struct Sum {
@@ -186,6 +211,8 @@ std::vector<WorkLook> WorkLooks::look() {
         sum.look.user = std::max(sum.look.user, micros(use.user_us));
         sum.look.system = std::max(sum.look.system, micros(use.system_us));
       }
+    if (groups_ && task_of(key))
+      sum.look.containers = containers_of(*groups_, key);
     out.push_back(std::move(sum.look));
   }
   return out;
@@ -211,6 +238,21 @@ std::optional<WorkId> WorkLooks::work_of(pid_t pid) {
 std::uint32_t load_percent() {
   double loads[1] = {};
   return ::getloadavg(loads, 1) == 1 && loads[0] > 0 ? static_cast<std::uint32_t>(loads[0] * 100 + 0.5) : 0;
+}
+
+std::int64_t memory_used_mb() {
+  const std::string text = read_proc_text("/proc/meminfo");
+  return std::max<std::int64_t>(0, number_after(text, "MemTotal:") - number_after(text, "MemAvailable:")) / 1024;
+}
+
+// user nice system idle iowait irq softirq steal, in ticks; what guests take is in the first two.
+Duration processors_busy() {
+  const std::string text = read_proc_text("/proc/stat");
+  long long user = 0, nice = 0, system = 0, irq = 0, softirq = 0, steal = 0;
+  if (::sscanf(text.c_str(), "cpu %lld %lld %lld %*d %*d %lld %lld %lld", &user, &nice, &system, &irq, &softirq,
+               &steal) != 6)
+    return {};
+  return micros((user + nice + system + irq + softirq + steal) * tick_us());
 }
 
 std::int64_t memory_free_mb() { return number_after(read_proc_text("/proc/meminfo"), "MemFree:") / 1024; }

@@ -27,12 +27,20 @@ struct TaskLook {
   Duration cpu;             // with what it has waited for
 };
 
+// Of a container that runs.
+struct ContainerLook {
+  std::string name;
+  Duration cpu;             // of this life of it
+  std::int64_t memory = 0;  // bytes, without files that the kernel could drop at once
+};
+
 struct WorkLook {
   WorkId key;
   Duration user, system;  // of all its processes
   std::int64_t read_bytes = 0,
                written_bytes = 0;  // from and to disks, of those that live and what they have waited for
   std::vector<TaskLook> tasks;     // of which something lives; none: it has ended, or has not begun
+  std::vector<ContainerLook> containers = {};  // where this node has control groups
 };
 
 class WorkLooks {
@@ -75,5 +83,7 @@ class WorkLooks {
 // 100 is one process that ran or wanted to over the last minute.
 std::uint32_t load_percent();
 std::int64_t memory_free_mb();  // of the machine; 0 where it does not say
+std::int64_t memory_used_mb();  // likewise, without files that the kernel could drop at once
+Duration processors_busy();     // the time in which they worked, all together, since the machine's boot
 
 }  // namespace lockstep

@@ -170,6 +170,14 @@ struct WorkSample {  // of a part that runs, up to now
   WorkPart part;
   WorkUse use;
 };
+struct ContainerSample {  // of a container that runs, up to now
+  JobId job;
+  AttemptNo attempt = 0;
+  WorkPart part;
+  std::string container;
+  Duration cpu;             // of this life of it, over all processors
+  std::int64_t memory = 0;  // bytes that it holds, without files that the kernel could drop at once
+};
 struct StagingSample {  // of what is being copied
   JobId job;
   AttemptNo attempt = 0;
@@ -184,6 +192,10 @@ struct Telemetry {
   std::vector<DeviceSample> devices;
   std::vector<WorkSample> work;
   std::vector<StagingSample> staging = {};
+  std::int64_t seen_boot_us = 0;    // agent's boot-time clock when it looked; told again, it is the same look. 0 = not told
+  Duration cpu = {};                // in which processors of the machine worked, since its boot
+  std::int64_t memory_used_mb = 0;  // of the machine, without files that the kernel could drop at once
+  std::vector<ContainerSample> containers = {};
 };
 using FromAgent = std::variant<Hello, Renew, Report, Telemetry>;
 

@@ -104,6 +104,10 @@ struct Pairs {
   Characters texts = Characters::kAny;
 
   std::optional<Fault> refuses(const std::vector<std::pair<std::string, std::string>>& list) const;
+  template <class T>
+  std::optional<Fault> refuses(const std::optional<T>& list) const {
+    return list ? refuses(*list) : std::nullopt;
+  }
 };
 
 // Command lines.
@@ -151,6 +155,7 @@ inline constexpr Between kSum{0, kSumMax};
 inline constexpr Between kLimit{-1, kSumMax};  // kNoLimit = none
 
 inline constexpr Text kName{kNameBytesMax};
+inline constexpr Text kLabelName{2 * kNameBytesMax};  // a prefix and a name
 inline constexpr Text kPhrase{kPhraseBytesMax};
 inline constexpr Text kPath{kPathBytesMax, Characters::kAny};
 inline constexpr Text kLines{kTextBytesMax, Characters::kText};

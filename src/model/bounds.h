@@ -34,7 +34,8 @@ inline constexpr std::size_t kLabelsMax = 1024, kLabelsBytesMax = 256 << 10;    
 inline constexpr std::size_t kTargetsMax = 200'000, kTargetsBytesMax = 8 << 20;     // jobs named by one request
 inline constexpr std::size_t kLevelsMax = 16;                                       // of a topology
 inline constexpr std::size_t kLeavesMax = 100'000;
-inline constexpr std::size_t kAsksMax = 64;      // kinds of devices asked for at once; also Counted, ports, probes
+inline constexpr std::size_t kAsksMax = 64;  // kinds of devices asked for at once; also Counted, ports, probes
+inline constexpr std::size_t kNeighbourTermsMax = 32, kRulesMax = 64, kRuleValuesMax = 256;  // of a group
 inline constexpr std::size_t kTresMax = 256;     // amounts of one limit or weight
 inline constexpr std::size_t kGroupsMax = 1024;  // components of a job
 inline constexpr std::size_t kDependenciesMax = 1024;

@@ -84,7 +84,7 @@ struct UpdateJob {  // unset fields stay
   std::optional<std::vector<Dependency>> dependencies;
   std::optional<bool> requeue;
   // Of each task. Also of a job that runs, where it is one task on one node that has room (core/resize.h).
-  std::optional<std::uint32_t> cores_per_task;
+  std::optional<std::uint32_t> cores_per_task, shared_milli_per_task;
   std::optional<std::int64_t> memory_mb_per_task;
 };
 struct EndJob {  // an interactive client is done, or is gone
@@ -218,6 +218,9 @@ struct UpdateNode {
   std::optional<std::uint32_t> weight;
   std::optional<std::vector<std::string>> features;
   std::optional<bool> trust_administrators;
+  std::optional<Labels> labels;
+  std::optional<std::vector<NodeMark>> marks;
+  std::optional<std::vector<Counted>> added_counted;
   bool revoke = false;  // its certificate counts no more: the node is lost, and its link is cut
 };
 struct RemoveNode {

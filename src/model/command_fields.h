@@ -3,6 +3,7 @@
 
 #include "model/bounded.h"
 #include "model/command.h"
+#include "model/job_fields.h"
 
 namespace lockstep {
 
@@ -49,6 +50,7 @@ constexpr void describe(V& v, const UpdateJob*) {
   v("dependencies", &UpdateJob::dependencies, bounded::Items{kDependenciesMax});
   v("requeue", &UpdateJob::requeue);
   v("cores_per_task", &UpdateJob::cores_per_task);
+  v("shared_milli_per_task", &UpdateJob::shared_milli_per_task);
   v("memory_mb_per_task", &UpdateJob::memory_mb_per_task);
 }
 
@@ -60,6 +62,9 @@ constexpr void describe(V& v, const UpdateNode*) {
   v("weight", &UpdateNode::weight);
   v("features", &UpdateNode::features, bounded::kNames);
   v("trust_administrators", &UpdateNode::trust_administrators);
+  v("labels", &UpdateNode::labels, bounded::kLabels);
+  v("marks", &UpdateNode::marks, bounded::Items{kRulesMax});
+  v("added_counted", &UpdateNode::added_counted, bounded::Items{kAsksMax});
   v("revoke", &UpdateNode::revoke);
 }
 

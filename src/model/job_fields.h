@@ -32,8 +32,52 @@ constexpr void describe(V& v, const DevicePart*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const LabelRule*) {
+  v("key", &LabelRule::key, bounded::kLabelName);
+  v("is", &LabelRule::is);
+  v("values", &LabelRule::values, bounded::Texts{kRuleValuesMax, kNamesBytesMax, bounded::kLabelName});
+}
+
+template <class V>
+constexpr void describe(V& v, const NodeWish*) {
+  v("weight", &NodeWish::weight, bounded::Between{0, 100});
+  v("rules", &NodeWish::rules, bounded::Items{kRulesMax});
+}
+
+template <class V>
+constexpr void describe(V& v, const NodeMark*) {
+  v.always("key", &NodeMark::key, bounded::kLabelName);
+  v("value", &NodeMark::value, bounded::kName);
+  v("effect", &NodeMark::effect);
+}
+
+template <class V>
+constexpr void describe(V& v, const BornMark*) {
+  v("key", &BornMark::key, bounded::kLabelName);
+  v("value", &BornMark::value, bounded::kName);
+  v("any_value", &BornMark::any_value);
+  v("any_effect", &BornMark::any_effect);
+  v("effect", &BornMark::effect);
+}
+
+template <class V>
+constexpr void describe(V& v, const NeighbourTerm*) {
+  v.always("wish", &NeighbourTerm::wish);
+  v("weight", &NeighbourTerm::weight, bounded::Between{0, 100});
+  v("level", &NeighbourTerm::level, bounded::kLabelName);
+  v("every_scope", &NeighbourTerm::every_scope);
+  v("scopes", &NeighbourTerm::scopes, bounded::kNames);
+  v("jobs", &NeighbourTerm::jobs, bounded::Items{kRulesMax});
+  v("skew_max", &NeighbourTerm::skew_max, bounded::Between{1, INT32_MAX});
+  v("places_min", &NeighbourTerm::places_min, bounded::Between{0, INT32_MAX});
+  v("all_nodes", &NeighbourTerm::all_nodes);
+  v("heeds_marks", &NeighbourTerm::heeds_marks);
+}
+
+template <class V>
 constexpr void describe(V& v, const Resources*) {
   v("cores", &Resources::cores, bounded::kCount);
+  v("shared_milli", &Resources::shared_milli, bounded::Between{0, 1000 * std::int64_t{kAmountMax}});
   v("memory_mb", &Resources::memory_mb, bounded::kMegabytes);
   v("devices", &Resources::devices, bounded::Items{kAsksMax});
   v("counted", &Resources::counted, bounded::Items{kAsksMax});
@@ -116,6 +160,12 @@ constexpr void describe(V& v, const Placement*) {
   v("segment", &Placement::segment);
   v("launch", &Placement::launch);
   v("endless", &Placement::endless);
+  v("spread", &Placement::spread);
+  v("minds_marks", &Placement::minds_marks);
+  v("bears", &Placement::bears, bounded::Items{kRulesMax});
+  v("node_rules", &Placement::node_rules, bounded::Items{kRulesMax});
+  v("node_wishes", &Placement::node_wishes, bounded::Items{kRulesMax});
+  v("neighbours", &Placement::neighbours, bounded::Items{kNeighbourTermsMax});
 }
 
 template <class V>
@@ -322,7 +372,10 @@ constexpr void describe(V& v, const JobSpec*) {
   v("command", &JobSpec::command, bounded::kBytes);
   v("interactive", &JobSpec::interactive);
   v("options", &JobSpec::options, bounded::kVariables);
+  v("precedence", &JobSpec::precedence);
+  v("waits_its_turn", &JobSpec::waits_its_turn);
   v("labels", &JobSpec::labels, bounded::kLabels);
+  v("scope", &JobSpec::scope, bounded::kName);
   v("health_check", &JobSpec::health_check, bounded::kName);
 }
 
@@ -375,6 +428,7 @@ constexpr void describe(V& v, const Grant*) {
   v("group", &Grant::group);
   v("tasks", &Grant::tasks);
   v("cores", &Grant::cores);
+  v("shared_milli", &Grant::shared_milli);
   v("memory_mb", &Grant::memory_mb, bounded::kMegabytes);
   v("devices", &Grant::devices);
   v("parts", &Grant::parts, bounded::Ours{});

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "model/health.h"
 #include "model/ids.h"
+#include "model/labels.h"
 #include "model/meta.h"
 #include "model/resources.h"
 
@@ -37,6 +38,10 @@ struct Node {
   std::vector<CoreSet> numa;  // the cores of each NUMA node; empty: not known
   std::vector<Device> devices;
   std::vector<Counted> counted;  // sorted by name
+  // Of those, what was said of the node, not by it. Sorted by name.
+  std::vector<Counted> added_counted;
+  Labels labels;
+  std::vector<NodeMark> marks;
   std::vector<std::string> features;
   std::vector<std::string> domains;  // topology path, outermost first: {"block1","leaf3"}
   std::uint32_t weight = 1;          // lighter nodes are taken first

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "model/labels.h"
 #include "model/resources.h"
 
 namespace lockstep {
@@ -46,7 +47,13 @@ struct Placement {
   Duration switches_wait;          // such a place is waited for at most this long; kForever = always
   std::uint32_t segment = 0;       // --segment: nodes come in blocks of so many, each within one innermost domain
   Launch launch = Launch::kNothing;
-  bool endless = false;  // has no end of its own: services
+  bool endless = false;      // has no end of its own: services
+  bool spread = false;       // on nodes with the most left, not on those with the least
+  bool minds_marks = false;  // of nodes, but for those it bears
+  std::vector<BornMark> bears;
+  std::vector<NodeWish> node_rules;       // one of these holds on each of its nodes
+  std::vector<NodeWish> node_wishes;      // preferred
+  std::vector<NeighbourTerm> neighbours;  // of a group of one task
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 

@@ -187,7 +187,10 @@ constexpr void describe(V& v, const Node*) {
   v("tmp_disk_mb", &Node::tmp_disk_mb, bounded::kMegabytes);
   v("numa", &Node::numa, bounded::Items{CoreSet::kCapacity});
   v("devices", &Node::devices, bounded::Items{DeviceSet::kCapacity});
-  v("counted", &Node::counted, bounded::Items{kAsksMax});
+  v("counted", &Node::counted, bounded::Items{2 * kAsksMax});
+  v("added_counted", &Node::added_counted, bounded::Items{kAsksMax});
+  v("labels", &Node::labels, bounded::kLabels);
+  v("marks", &Node::marks, bounded::Items{kRulesMax});
   v("features", &Node::features, bounded::kNames);
   v("domains", &Node::domains, bounded::kLevels);
   v("weight", &Node::weight);

@@ -151,7 +151,7 @@ struct EndedWork {
 struct Object {
   Meta meta;
   std::string type;              // "apps/v1/Deployment"
-  std::string body;              // the front end's own text
+  SharedText body;               // the front end's own text; versions that differ in what they show share it
   std::vector<Shown> shows;      // ascending, each once
   std::vector<EndedWork> ended;  // of what it shows, in that order
 };

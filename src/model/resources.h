@@ -54,6 +54,7 @@ struct Resources {
   std::int64_t memory_mb = 0;
   std::vector<DeviceAsk> devices;
   std::vector<Counted> counted;
+  std::uint32_t shared_milli = 0;  // thousandths of cores that nobody has for himself
   friend bool operator==(const Resources&, const Resources&) = default;
 };
 
@@ -74,10 +75,11 @@ struct Grant {
   std::uint32_t tasks = 0;  // planned tasks of the group on this node
   CoreSet cores;
   std::int64_t memory_mb = 0;
-  DeviceSet devices;              // whole ones
-  std::vector<DevicePart> parts;  // sorted
-  std::vector<Counted> counted;   // sorted by name
-  bool whole_node = false;        // nobody else may have anything here
+  DeviceSet devices;               // whole ones
+  std::vector<DevicePart> parts;   // sorted
+  std::vector<Counted> counted;    // sorted by name
+  bool whole_node = false;         // nobody else may have anything here
+  std::uint32_t shared_milli = 0;  // thousandths of the cores that no grant has
   friend bool operator==(const Grant&, const Grant&) = default;
 
   DeviceSet visible() const {  // devices it may use, whole or in part

@@ -65,9 +65,13 @@ struct JobSpec {
   bool hold = false;
   std::int32_t nice = 0;
   std::optional<std::uint32_t> priority;  // fixed by an administrator
-  bool requeue = true;                    // may be started again after a node's loss
-  bool requeue_set = false;               // the user said so
-  bool survive_node_loss = false;         // --no-kill
+  // Among those that have one, the higher may preempt the lower (rules/preempt.h). Nothing: neither preempts by it nor
+  // is preempted.
+  std::optional<std::int32_t> precedence;
+  bool waits_its_turn = false;     // preempts nobody by its precedence
+  bool requeue = true;             // may be started again after a node's loss
+  bool requeue_set = false;        // the user said so
+  bool survive_node_loss = false;  // --no-kill
   SignalAhead signal_ahead;
   Duration kill_wait = seconds(30);    // from SIGTERM to SIGKILL
   std::int32_t checkpoint_signal = 0;  // told before it is preempted or moved, so that it saves its work; 0 = cannot
@@ -88,6 +92,7 @@ struct JobSpec {
   SharedList<std::pair<std::string, std::string>>
       options;  // front end's own words, sorted, verbatim ("gpus-per-node","h100:8")
   SharedList<std::pair<std::string, std::string>> labels;
+  SharedText scope;  // namespace of the labels, which other jobs' terms name; "" = none sees the job
   SharedText health_check;  // the cluster runs it as this check (model/health.h); nobody can ask for it
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };

@@ -165,7 +165,7 @@ void weigh(Weigher& w, const Container& container) {
 constexpr std::size_t kUseFields = 13;
 
 void weigh(Weigher& w, const Resources& resources, const char* name) {
-  w.fields(3);
+  w.fields(4);
   weigh(w, resources.devices, name);
   weigh_counts(w, name, resources.counted);
 }
@@ -242,8 +242,40 @@ void weigh(Weigher& w, const Sandbox& sandbox) {
   });
 }
 
+void weigh(Weigher& w, const std::vector<LabelRule>& rules, const char* name) {
+  w.list(name, rules, [&](const LabelRule& rule) {
+    w.fields(1);
+    w.text("key", rule.key);
+    w.texts("values", rule.values);
+  });
+}
+
+void weigh(Weigher& w, const std::vector<NodeWish>& wishes, const char* name) {
+  w.list(name, wishes, [&](const NodeWish& wish) {
+    w.fields(1);
+    weigh(w, wish.rules, "rules");
+  });
+}
+
+void weigh_neighbours(Weigher& w, const GroupSpec& group) {
+  w.list("bears", group.bears, [&](const BornMark& mark) {
+    w.fields(3);
+    w.text("key", mark.key);
+    w.text("value", mark.value);
+  });
+  weigh(w, group.node_rules, "node_rules");
+  weigh(w, group.node_wishes, "node_wishes");
+  w.list("neighbours", group.neighbours, [&](const NeighbourTerm& term) {
+    w.fields(7);
+    w.text("level", term.level);
+    w.texts("scopes", term.scopes);
+    weigh(w, term.jobs, "jobs");
+  });
+}
+
 void weigh(Weigher& w, const GroupSpec& group) {
-  w.fields(28);
+  w.fields(32);
+  weigh_neighbours(w, group);
   w.text("name", group.name);
   weigh(w, group.per_task, "per_task");
   weigh(w, group.per_node, "per_node");
@@ -264,7 +296,7 @@ void weigh(Weigher& w, const GroupSpec& group) {
 }
 
 void weigh(Weigher& w, const JobSpec& spec) {
-  w.fields(24);
+  w.fields(26);
   w.text("name", spec.name);
   w.text("front_end", spec.front_end);
   w.text("account", spec.account);
@@ -300,6 +332,7 @@ void weigh(Weigher& w, const JobSpec& spec) {
   w.text("command", spec.command);
   w.pairs("options", spec.options);
   w.pairs("labels", spec.labels);
+  w.text("scope", spec.scope);
   w.text("health_check", spec.health_check);
 }
 
@@ -317,6 +350,7 @@ void weigh(Weigher& w, const std::vector<Grant>& grants, const char* name) {
     w.number("group", grant.group);
     w.number("tasks", grant.tasks);
     w.bits("cores", grant.cores);
+    w.number("shared_milli", grant.shared_milli);
     w.number("memory_mb", static_cast<std::uint64_t>(grant.memory_mb));
     w.bits("devices", grant.devices);
     weigh_parts(w, "parts", grant.parts);
@@ -487,6 +521,13 @@ void weigh(Weigher& w, const Node& node) {
     w.bytes(4);
   });
   weigh_counts(w, "counted", node.counted);
+  weigh_counts(w, "added_counted", node.added_counted);
+  w.pairs("labels", node.labels);
+  w.list("marks", node.marks, [&](const NodeMark& mark) {
+    w.fields(1);
+    w.text("key", mark.key);
+    w.text("value", mark.value);
+  });
   w.texts("features", node.features);
   w.texts("domains", node.domains);
   w.list("unconfirmed", node.unconfirmed, [&](const Unconfirmed&) { w.fields(4); });

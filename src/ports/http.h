@@ -80,9 +80,9 @@ struct HttpLimits {
   // The bound of one body, asked when the head is read (method, path, headers, peer). Empty: body_bytes for everybody.
   std::function<std::size_t(const HttpRequest& head)> body_bound{};
   std::size_t stranger_body_bytes = 16 << 10;  // at most, whatever body_bound says, without a certificate
-  // Whether a head proves its caller by itself, without a certificate (a token): then they are no stranger. Unset:
-  // none.
-  std::function<bool(const HttpRequest& head)> proves_itself{};
+  // The user that a head proves by itself, without a certificate (by a token): then they are no stranger, and what the
+  // connection holds is counted as that user's, not as its address's. "" or unset: none.
+  std::function<std::string(const HttpRequest& head)> proven_user{};
 
   std::size_t connections = 16'000;          // of everybody, upgraded ones included; the last eighth is reserved
   std::size_t memory_bytes = 512u << 20;     // of requests under way and answers that nobody has read yet

@@ -93,13 +93,32 @@ inline FrontRoute page_row(std::string_view path, PageKind kind, Page page, std:
   return {{"GET", path, Right::kUser, Cost::kList, kNoBody, query}, FrontPage{kind, std::move(page)}};
 }
 
+// What a front end may do by itself, when nobody asks: on the I/O thread, and with the cluster's own rights. Lives as
+// long as the controller; what it has taken on is dropped with it.
+class FrontHands {
+ public:
+  virtual ~FrontHands() = default;
+  // The cluster as it is now. It moves on when the loop does.
+  virtual const Tables& tables() const = 0;
+  virtual Instant now() const = 0;
+  virtual Duration wall_offset() const = 0;
+  virtual void after(Duration delay, std::function<void()> task) = 0;
+  // As a visit's.
+  virtual void reach(const ContainerAsk& ask, std::function<void(Result<std::unique_ptr<Stream>>)> then) = 0;
+  virtual void commit(std::vector<CommandBody> bodies, Reading read, std::function<void(Result<Answer>)> then) = 0;
+};
+
 // Follows what is committed, on the I/O thread, before anybody is answered who asked for it.
 class FrontReader {
  public:
   virtual ~FrontReader() = default;
   virtual void begin(const Tables& tables) = 0;  // once, before all else
+  // Once, when the controller can be asked for something.
+  virtual void meet(const std::shared_ptr<FrontHands>& /*hands*/) {}
   // before: the tables as they were without this change.
   virtual void change(const Tables& before, const Change& change) = 0;
+  // A node has told what it measured; it stands in `live`.
+  virtual void measured(const Tables& /*tables*/, const LiveUse& /*live*/, const Node& /*node*/) {}
 };
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include "model/bounds.h"
 #include "model/spec.h"
 #include "model/tables.h"
+#include "rules/labels.h"
 #include "rules/need.h"
 
 namespace lockstep {
@@ -44,6 +45,8 @@ Result<void> take(NodeLoad& load, const Node& node, const Grant& grant) {
     return conflict(format("{} has only {} cores", node.meta.name, node.cores));
   if (!DeviceSet::first_n(static_cast<std::uint32_t>(node.devices.size())).contains(grant.devices))
     return conflict(format("{} has only {} devices", node.meta.name, node.devices.size()));
+  if (std::int64_t{grant.cores.count()} * 1000 + grant.shared_milli > milli_left(node, load))
+    return conflict(format("too much of the cores of {} is held already", node.meta.name));
   if (grant.memory_mb < 0 || load.memory_mb + grant.memory_mb > node.memory_mb)
     return conflict(format("memory of {}: {} MB held, {} MB more asked, {} MB there", node.meta.name, load.memory_mb,
                            grant.memory_mb, node.memory_mb));
@@ -59,6 +62,7 @@ void add_grant(NodeLoad& load, const Grant& grant) {
   for (const DevicePart& part : grant.parts)
     load.parts.insert(std::upper_bound(load.parts.begin(), load.parts.end(), part), part);
   add_counted(load.counted, grant.counted, 1);
+  load.shared_milli += grant.shared_milli;
   load.memory_mb += grant.memory_mb;
   load.occupants += occupies(grant);
   load.sole_occupants += grant.whole_node;
@@ -68,6 +72,7 @@ void give_back(NodeLoad& load, const Grant& grant) {
   CHECK(load.cores.contains(grant.cores));
   CHECK(load.devices.contains(grant.devices));
   CHECK(load.memory_mb >= grant.memory_mb);
+  CHECK(load.shared_milli >= grant.shared_milli);
   CHECK(load.occupants >= occupies(grant));
   CHECK(!grant.whole_node || load.sole_occupants > 0);
   load.cores = load.cores.minus(grant.cores);
@@ -79,6 +84,7 @@ void give_back(NodeLoad& load, const Grant& grant) {
   }
   for (const Counted& c : grant.counted) CHECK(count_of(load.counted, c.name) >= c.count);
   add_counted(load.counted, grant.counted, -1);
+  load.shared_milli -= grant.shared_milli;
   load.memory_mb -= grant.memory_mb;
   load.occupants -= occupies(grant);
   load.sole_occupants -= grant.whole_node;
@@ -105,13 +111,13 @@ namespace {
 class TasksFit {
  public:
   TasksFit(const Node& node, const NodeLoad& load, const GroupSpec& group)
-      : node_(node), load_(load), group_(group), free_cores_(cores_left(node, load)), free_(free_devices(node, load)) {}
+      : node_(node), load_(load), group_(group), free_milli_(milli_left(node, load)), free_(free_devices(node, load)) {}
 
-  std::uint32_t free_cores() const { return free_cores_; }
+  std::uint32_t free_cores() const { return free_milli_ / 1000; }
   bool operator()(std::uint32_t tasks) const {
     // A share of per_job devices needs at least one device here.
     const NodeNeed need = need_on_node(node_, group_, tasks, group_.per_job.empty() ? 0 : 1);
-    if (need.cores > free_cores_ || need.memory_mb > memory_left(node_, load_) ||
+    if (need.milli() > free_milli_ || need.memory_mb > memory_left(node_, load_) ||
         !counted_fit(node_, load_.counted, need.counted))
       return false;
     if (need.devices.empty() && need.parts.empty())
@@ -122,15 +128,10 @@ class TasksFit {
   }
 
  private:
-  static std::uint32_t cores_left(const Node& node, const NodeLoad& load) {
-    const std::uint32_t used = load.cores.count();
-    return node.cores > used ? node.cores - used : 0;
-  }
-
   const Node& node_;
   const NodeLoad& load_;
   const GroupSpec& group_;
-  const std::uint32_t free_cores_;
+  const std::uint32_t free_milli_;
   const DeviceSet free_;
 };
 
@@ -173,7 +174,7 @@ std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const 
     return std::nullopt;
   const NodeNeed need = need_on_node(node, group, tasks, devices_extra);
   const CoreSet free_cores = CoreSet::first_n(node.cores).minus(load.cores);
-  if (need.cores > free_cores.count() || need.memory_mb > memory_left(node, load) ||
+  if (need.milli() > milli_left(node, load) || need.memory_mb > memory_left(node, load) ||
       !counted_fit(node, load.counted, need.counted))
     return std::nullopt;
   const DeviceSet free = free_devices(node, load);
@@ -190,6 +191,7 @@ std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const 
   grant.group = group_index;
   grant.tasks = tasks;
   grant.cores = choose_cores(node, free_cores, need.cores, near);
+  grant.shared_milli = need.shared_milli;
   grant.memory_mb = need.memory_mb;
   grant.devices = takes_all(group) ? *devices | whole_devices(node, free, *parts) : *devices;
   grant.parts = std::move(*parts);
@@ -206,7 +208,8 @@ bool limits_choice(const GroupSpec& group) {
 }
 
 bool suits(const Node& node, const GroupSpec& group) {
-  if (group.tmp_disk_mb > node.tmp_disk_mb || !has_address_for(node, group))
+  if (group.tmp_disk_mb > node.tmp_disk_mb || !has_address_for(node, group) || kept_off(group, node) ||
+      !node_rules_hold(group, node))
     return false;
   return group.constraint.empty() || constraint_holds(group.constraint, node.features);
 }

@@ -26,6 +26,7 @@ struct NodeLoad {
   std::vector<DevicePart> parts;  // sorted
   std::vector<Counted> counted;   // sorted by name, none zero
   std::int64_t memory_mb = 0;
+  std::int64_t shared_milli = 0;     // of the cores that no grant has
   std::uint32_t occupants = 0;       // grants on the node that take up something
   std::uint32_t sole_occupants = 0;  // of them, exclusive ones (0 or 1)
   friend bool operator==(const NodeLoad&, const NodeLoad&) = default;
@@ -40,6 +41,11 @@ Result<void> take(NodeLoad& load, const Node& node, const Grant& grant);
 // At least 0: occupants that overlap, as a place that is kept while others still make room, have more than there is.
 inline std::int64_t memory_left(const Node& node, const NodeLoad& load) {
   return std::max<std::int64_t>(0, node.memory_mb - load.memory_mb);
+}
+// Thousandths of cores. Whole ones for as many thousands are free too: which cores the shared ones are is nobody's.
+inline std::uint32_t milli_left(const Node& node, const NodeLoad& load) {
+  const std::int64_t taken = std::int64_t{load.cores.count()} * 1000 + load.shared_milli;
+  return static_cast<std::uint32_t>(std::max<std::int64_t>(0, std::int64_t{node.cores} * 1000 - taken));
 }
 // Adds it without asking whether it fits: for what is committed.
 void add_grant(NodeLoad& load, const Grant& grant);

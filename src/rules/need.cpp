@@ -122,6 +122,8 @@ NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t ta
   if (takes_all(group))
     cores = std::max<std::uint64_t>(cores, node.cores);
   need.cores = static_cast<std::uint32_t>(std::min<std::uint64_t>(cores, UINT32_MAX));
+  need.shared_milli = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+      std::uint64_t{group.per_task.shared_milli} * tasks + group.per_node.shared_milli, UINT32_MAX));
 
   const std::int64_t per_core = group.memory_per_core_mb * static_cast<std::int64_t>(need.cores);
   need.memory_mb = group.per_task.memory_mb * tasks + group.per_node.memory_mb + per_core +

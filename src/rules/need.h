@@ -12,11 +12,13 @@ struct GroupSpec;
 
 struct NodeNeed {
   std::uint32_t cores = 0;
+  std::uint32_t shared_milli = 0;
   std::int64_t memory_mb = 0;
   std::vector<DeviceAsk> devices;  // whole ones; typed asks first, so that untyped ones take what is left
   std::vector<DeviceAsk> parts;    // shares and MIG slices
   std::vector<Counted> counted;    // sorted by name
   bool whole_node = false;
+  std::uint64_t milli() const { return std::uint64_t{cores} * 1000 + shared_milli; }
 };
 
 // devices_extra: the share of the group's per_job devices placed here.

@@ -315,7 +315,7 @@ class GroupCheck {
   }
 
   Result<void> check_amounts(const Grant& grant, const Node& node, const NodeNeed& need) {
-    if (grant.cores.count() < need.cores || grant.memory_mb < need.memory_mb)
+    if (grant.cores.count() < need.cores || grant.shared_milli != need.shared_milli || grant.memory_mb < need.memory_mb)
       return conflict("a grant is too small");
     if (!choose_devices(node, grant.devices, need.devices))
       return conflict("a grant lacks devices");

@@ -98,11 +98,14 @@ PreemptRight::PreemptRight(const Directory& directory, const JobSpec& spec, cons
   }
   const bool scavengers =
       std::any_of(directory.qos.begin(), directory.qos.end(), [](const auto& q) { return q.second->scavenger; });
-  any_ =
-      by_tier_ || !preempts_.empty() || for_quota_ || (scavengers && !scavenger_) || !directory.health_checks.empty();
+  any_ = (spec.precedence && !spec.waits_its_turn) || by_tier_ || !preempts_.empty() || for_quota_ ||
+         (scavengers && !scavenger_) || !directory.health_checks.empty();
 }
 
-int PreemptRight::rank_over(std::string_view qos, const Partition* where) const {
+int PreemptRight::rank_over(std::string_view qos, std::optional<std::int32_t> precedence,
+                            const Partition* where) const {
+  if (spec_.precedence && precedence && *spec_.precedence != *precedence)
+    return *spec_.precedence < *precedence ? -1 : spec_.waits_its_turn ? 0 : 1;
   const Qos* theirs = directory_.qos_named(qos);
   if (const bool scavenger = theirs && theirs->scavenger; scavenger != scavenger_)
     return scavenger ? 1 : -1;
@@ -115,7 +118,15 @@ int PreemptRight::rank_over(std::string_view qos, const Partition* where) const 
   return reached.contains(std::string_view(spec_.qos)) ? -1 : 0;
 }
 
-bool PreemptRight::outranks(std::string_view qos, const Partition* where) const { return rank_over(qos, where) > 0; }
+bool PreemptRight::outranks(std::string_view qos, std::optional<std::int32_t> precedence,
+                            const Partition* where) const {
+  return rank_over(qos, precedence, where) > 0;
+}
+
+bool PreemptRight::precedes(const Job& victim) const {
+  return spec_.precedence && victim.spec->precedence && !spec_.waits_its_turn &&
+         *spec_.precedence > *victim.spec->precedence;
+}
 
 bool PreemptRight::claims_back(const Job& victim) const {
   const JobSpec& theirs = *victim.spec;
@@ -131,7 +142,7 @@ bool PreemptRight::may_displace(const Job& victim, const Partition* where) const
     return false;
   if (is_health_run(*victim.spec))
     return true;
-  const int rank = rank_over(victim.spec->qos, where);
+  const int rank = rank_over(victim.spec->qos, victim.spec->precedence, where);
   return rank > 0 || (rank == 0 && claims_back(victim));
 }
 
@@ -170,6 +181,8 @@ std::optional<PreemptTerms> PreemptRight::against(const Job& victim, const Parti
     return out;
   }
   out.mode = mode_of(directory_, *victim.spec, where);
+  if (precedes(victim))
+    out.mode = restartable(*victim.spec) ? PreemptMode::kRequeue : PreemptMode::kCancel;
   if (!can_go(out.mode, victim.state))
     return std::nullopt;
   const Qos* qos = directory_.qos_named(victim.spec->qos);

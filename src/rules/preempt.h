@@ -2,9 +2,10 @@
 // commits a plan, the planner while it looks for victims.
 //
 // Who may preempt whom is decided by the first of these that tells two jobs apart, so that no two jobs may ever preempt
-// each other: runs of health checks go for everybody; scavengers go for everybody else; with Policy::preempt_by_tier
-// the lower tier of partitions goes for the higher; a QOS goes for those that name it (Qos::preempts, which never runs
-// in a circle); with Policy::preempt_for_quota jobs of an account that borrows go for jobs within their own guarantee.
+// each other: runs of health checks go for everybody; of two with a precedence the lower goes for the higher;
+// scavengers go for everybody else; with Policy::preempt_by_tier the lower tier of partitions goes for the higher; a
+// QOS goes for those that name it (Qos::preempts, which never runs in a circle); with Policy::preempt_for_quota jobs of
+// an account that borrows go for jobs within their own guarantee.
 #pragma once
 
 #include <cstdint>
@@ -50,9 +51,10 @@ class PreemptRight {
                const Tres& tres);
 
   bool any() const { return any_; }              // false: it may preempt nobody
+  bool precedes(const Job& victim) const;        // by its precedence
   bool for_quota() const { return for_quota_; }  // it may claim back what others borrow
   // By scavenging, tier or QOS: whether jobs of that QOS in that partition go for it. Quotas are another matter.
-  bool outranks(std::string_view qos, const Partition* where) const;
+  bool outranks(std::string_view qos, std::optional<std::int32_t> precedence, const Partition* where) const;
   // Nullopt: the victim stays. where: the victim's partition; null = it is gone.
   std::optional<PreemptTerms> against(const Job& victim, const Partition* where) const;
 
@@ -60,7 +62,7 @@ class PreemptRight {
   bool may_displace(const Job& victim, const Partition* where) const;
   bool claims_back(const Job& victim) const;
   // What tells the two apart: 1 for the right, -1 against it, 0 = nothing.
-  int rank_over(std::string_view qos, const Partition* where) const;
+  int rank_over(std::string_view qos, std::optional<std::int32_t> precedence, const Partition* where) const;
 
   const Directory& directory_;
   const JobSpec& spec_;

@@ -39,7 +39,7 @@ void add_devices(Tres& tres, const std::string& kind, const std::string& type, s
 class Counter {
  public:
   void add(const Grant& grant, const Node& node) {
-    plain_.cpu += grant.cores.count();
+    plain_.cpu += grant.cores.count() + grant.shared_milli / 1000;
     plain_.memory_mb += grant.memory_mb;
     const Device* last = nullptr;  // most devices of a node are alike
     std::int64_t alike = 0;
@@ -265,6 +265,7 @@ Tres least_on_node(const Node& like, const GroupSpec& group) {
   const NodeNeed need = need_on_node(like, group, 1, 0);
   Grant grant;
   grant.cores = CoreSet::first_n(std::min(need.cores, CoreSet::kCapacity));
+  grant.shared_milli = need.shared_milli;
   grant.memory_mb = need.memory_mb;
   grant.counted = need.counted;
   if (takes_all(group))

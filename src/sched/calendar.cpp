@@ -108,7 +108,7 @@ void Calendar::begin(Instant now, const std::deque<AlikeNodes>& classes) {
     const AlikeNodes& cls = classes[c];
     Pool& pool = pools_[c];
     pool.devices = static_cast<std::int32_t>(cls.whole.devices);
-    pool.cores = static_cast<std::int32_t>(cls.whole.cores);
+    pool.cores = static_cast<std::int32_t>(cls.whole.milli / 1000);
     pool.memory = static_cast<std::int32_t>(cls.memory_least_mb / cls.memory_unit_mb);
     Room room = cls.now;
     Column at = 0;

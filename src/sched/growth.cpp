@@ -34,8 +34,8 @@ struct Site {
   FreeAmounts free;
   const Node* node = nullptr;
   friend bool operator<(const Site& a, const Site& b) {
-    return std::tuple(!a.own, !a.near, a.node->weight, a.free.devices, a.free.cores, a.node->id) <
-           std::tuple(!b.own, !b.near, b.node->weight, b.free.devices, b.free.cores, b.node->id);
+    return std::tuple(!a.own, !a.near, a.node->weight, a.free.devices, a.free.milli, a.node->id) <
+           std::tuple(!b.own, !b.near, b.node->weight, b.free.devices, b.free.milli, b.node->id);
   }
 };
 

@@ -40,8 +40,7 @@ bool enough_free(PlannerView& view, const ShapeBrief& brief) {
   std::uint64_t nodes = 0;
   for (unsigned n = 0; n < brief.needs; ++n) {
     const Demand& demand = brief.demands[n];
-    const FreeAmounts amounts{static_cast<std::uint32_t>(demand.devices), static_cast<std::uint32_t>(demand.cores),
-                              brief.memory_mb[n]};
+    const FreeAmounts amounts{static_cast<std::uint32_t>(demand.devices), brief.milli[n], brief.memory_mb[n]};
     const AlikeNodes& cls = view.classes()[demand.pool];
     for (const NodeIndex* index : {&cls.open, &cls.shaded})
       if (nodes += index->count(amounts, most); nodes >= most)
@@ -174,6 +173,7 @@ void brief_of(PlannerView& view, const Shape& shape, ShapeBrief& brief) {
   for (const ClassNeed& need : head->groups[0].needs) {
     const AlikeNodes& cls = view.classes()[need.cls];
     brief.alone[brief.needs] = cls.usable >= need.nodes;
+    brief.milli[brief.needs] = need.amounts.milli;
     brief.memory_mb[brief.needs] = need.amounts.memory_mb;
     brief.demands[brief.needs++] = demand_of(need, cls);
   }

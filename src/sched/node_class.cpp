@@ -50,7 +50,7 @@ AlikeNodes::AlikeNodes(Node of, std::vector<PartitionNo> in, std::vector<std::st
   like.memory_mb = step_above(like.memory_mb);
   like.tmp_disk_mb = step_above(like.tmp_disk_mb);
   memory_unit_mb = std::max<std::int64_t>(1, like.memory_mb / kMemoryUnits);
-  whole = {healthy.count(), like.cores, like.memory_mb};
+  whole = {healthy.count(), like.cores * 1000, like.memory_mb};
   open = shaded = kept = NodeIndex(whole);
   gained.assign(whole.devices + 1, 0);
 }
@@ -78,18 +78,17 @@ NodeIndex& AlikeNodes::in_domain(std::uint32_t domain) {
 }
 
 FreeAmounts free_on(const AlikeNodes& cls, const Node& node, const NodeLoad& load) {
-  const std::uint32_t taken = load.cores.count();
-  if (load.sole_occupants > 0 || taken >= node.cores)
+  if (load.sole_occupants > 0)
     return {};
   DeviceSet free = cls.healthy.minus(load.devices);
   for (const DevicePart& part : load.parts) free.clear(part.device);
-  return {free.count(), node.cores - taken, memory_left(node, load)};
+  return {free.count(), milli_left(node, load), memory_left(node, load)};
 }
 
 bool belongs(const Node& node, const AlikeNodes& to) {
   const Node& like = to.like;
   return node.cores == like.cores && node.sockets == like.sockets && node.threads_per_core == like.threads_per_core &&
-         node.weight == like.weight && node.counted == like.counted &&
+         node.weight == like.weight && node.counted == like.counted && node.marks == like.marks &&
          step_of(node.memory_mb) == step_of(like.memory_mb) && step_of(node.tmp_disk_mb) == step_of(like.tmp_disk_mb) &&
          node.features == like.features && node.task_range.empty() == like.task_range.empty() &&
          std::equal(node.devices.begin(), node.devices.end(), like.devices.begin(), like.devices.end(), same_device);

@@ -24,8 +24,12 @@ std::uint64_t place_of_name(std::string_view name) {
 NodeIndex::NodeIndex(const FreeAmounts& most)
     : most_(most), by_devices_(most.devices + 1), table_((most.devices + 1) * (kLevels + 1)), by_memory_(kLevels + 1) {}
 
-std::uint32_t NodeIndex::core_level(std::uint32_t cores) const {
-  return most_.cores == 0 ? kLevels : std::min(kLevels, cores * kLevels / most_.cores);
+// The lowest level is of those without any, so that they are not counted for who needs some.
+std::uint32_t NodeIndex::core_level(std::uint32_t milli) const {
+  if (most_.milli == 0 || milli == 0)
+    return 0;
+  return std::min<std::uint32_t>(kLevels,
+                                 1 + static_cast<std::uint32_t>(std::uint64_t{milli} * (kLevels - 1) / most_.milli));
 }
 
 std::uint32_t NodeIndex::memory_level(std::int64_t memory_mb) const {
@@ -37,7 +41,7 @@ std::uint32_t NodeIndex::memory_level(std::int64_t memory_mb) const {
 void NodeIndex::add(const FreeAmounts& free, int by) {
   const auto change = static_cast<std::uint32_t>(by);
   by_devices_[free.devices] += change;
-  table_[free.devices * (kLevels + 1) + core_level(free.cores)] += change;
+  table_[free.devices * (kLevels + 1) + core_level(free.milli)] += change;
   by_memory_[memory_level(free.memory_mb)] += change;
   stale_ = true;
   for (Count& c : counts_)
@@ -47,19 +51,19 @@ void NodeIndex::add(const FreeAmounts& free, int by) {
 
 void NodeIndex::insert(NodeId id, const FreeAmounts& free, std::uint64_t place) {
   CHECK(free.devices <= most_.devices);
-  CHECK(keys_.emplace(Key{free.devices, free.cores, place, id}, free.memory_mb).second);
+  CHECK(keys_.emplace(Key{free.devices, free.milli, place, id}, free.memory_mb).second);
   add(free, 1);
 }
 
 void NodeIndex::erase(NodeId id, const FreeAmounts& free, std::uint64_t place) {
-  const auto at = keys_.find({free.devices, free.cores, place, id});
+  const auto at = keys_.find({free.devices, free.milli, place, id});
   CHECK(at != keys_.end() && at->second == free.memory_mb);
   keys_.erase(at);
   add(free, -1);
 }
 
 std::uint32_t NodeIndex::at_least(const FreeAmounts& need) const {
-  if (need.devices > most_.devices || need.cores > most_.cores || need.memory_mb > most_.memory_mb)
+  if (need.devices > most_.devices || need.milli > most_.milli || need.memory_mb > most_.memory_mb)
     return 0;
   if (stale_) {
     stale_ = false;
@@ -79,7 +83,7 @@ std::uint32_t NodeIndex::at_least(const FreeAmounts& need) const {
       }
     for (std::uint32_t l = kLevels; l-- > 0;) memory_sums_[l] += memory_sums_[l + 1];
   }
-  return std::min(table_sums_[need.devices * (kLevels + 1) + core_level(need.cores)],
+  return std::min(table_sums_[need.devices * (kLevels + 1) + core_level(need.milli)],
                   memory_sums_[memory_level(need.memory_mb)]);
 }
 

@@ -13,11 +13,11 @@
 namespace lockstep {
 
 struct FreeAmounts {
-  std::uint32_t devices = 0, cores = 0;
+  std::uint32_t devices = 0, milli = 0;  // thousandths of cores
   std::int64_t memory_mb = 0;
   friend bool operator==(const FreeAmounts&, const FreeAmounts&) = default;
   bool covers(const FreeAmounts& need) const {
-    return devices >= need.devices && cores >= need.cores && memory_mb >= need.memory_mb;
+    return devices >= need.devices && milli >= need.milli && memory_mb >= need.memory_mb;
   }
 };
 
@@ -50,6 +50,23 @@ class NodeIndex {
     each_entry(need, [&](NodeId id, std::int64_t) { return f(id); });
   }
 
+  // f(NodeId) for nodes with enough devices and cores; of each number of free devices `most`, those with the most cores
+  // first.
+  template <class F>
+  void each_of_the_freest(const FreeAmounts& need, std::size_t most, F&& f) const {
+    for (std::uint32_t devices = need.devices; devices <= most_.devices; ++devices) {
+      if (by_devices_[devices] == 0)
+        continue;
+      auto it = keys_.upper_bound({devices, UINT32_MAX, UINT64_MAX, NodeId{UINT32_MAX}});
+      for (std::size_t n = 0; n < most && it != keys_.begin(); ++n) {
+        --it;
+        if (it->first.devices != devices || it->first.milli < need.milli)
+          break;
+        f(it->first.id);
+      }
+    }
+  }
+
  private:
   static constexpr std::uint32_t kLevels = 16;  // cores and memory are counted in sixteenths of a node
   static constexpr std::size_t kCountsMost = 32;
@@ -59,7 +76,7 @@ class NodeIndex {
     std::uint32_t nodes = 0;
   };
   struct Key {
-    std::uint32_t devices = 0, cores = 0;
+    std::uint32_t devices = 0, milli = 0;
     std::uint64_t place = 0;
     NodeId id;
     friend auto operator<=>(const Key&, const Key&) = default;
@@ -70,7 +87,7 @@ class NodeIndex {
     for (std::uint32_t devices = need.devices; devices <= most_.devices; ++devices) {
       if (by_devices_[devices] == 0)
         continue;
-      for (auto it = keys_.lower_bound({devices, need.cores, 0, NodeId{}}); it != keys_.end(); ++it) {
+      for (auto it = keys_.lower_bound({devices, need.milli, 0, NodeId{}}); it != keys_.end(); ++it) {
         if (it->first.devices != devices)
           break;
         if (!f(it->first.id, it->second))
@@ -78,7 +95,7 @@ class NodeIndex {
       }
     }
   }
-  std::uint32_t core_level(std::uint32_t cores) const;
+  std::uint32_t core_level(std::uint32_t milli) const;
   std::uint32_t memory_level(std::int64_t memory_mb) const;
   void add(const FreeAmounts& free, int by);
   std::uint32_t counted(const FreeAmounts& need) const;

@@ -22,7 +22,7 @@ bool asks_for_devices(const JobSpec& spec) {
 
 // What is left on a node's whole and shared devices.
 PackRoom room_of(const AlikeNodes& cls, const NodeSlot& slot, std::int16_t kind) {
-  PackRoom room{.cpu_milli = std::int64_t{slot.free.cores} * 1000};
+  PackRoom room{.cpu_milli = std::int64_t{slot.free.milli}};
   if (kind < 0)
     return room;
   room.kind = static_cast<std::uint16_t>(kind);
@@ -158,7 +158,7 @@ PackGround ground_of(const std::deque<AlikeNodes>& classes) {
       continue;
     models.insert(cls.like.devices[0].type);
     ground.gpu_milli += std::int64_t{cls.present} * cls.whole.devices * kPackDeviceMilli;
-    ground.cpu_milli += std::int64_t{cls.present} * cls.whole.cores * 1000;
+    ground.cpu_milli += std::int64_t{cls.present} * cls.whole.milli;
   }
   ground.models.assign(models.begin(), models.end());
   if (ground.models.size() > kPackModelsMax)
@@ -258,7 +258,7 @@ void PackView::join(Member member, ClassNo cls, const PackRoom& room) {
     spot.stamp = 0;
     spot.free.devices = static_cast<std::uint32_t>(
         std::count(room.free_milli.begin(), room.free_milli.begin() + room.devices, std::uint16_t{kPackDeviceMilli}));
-    spot.free.cores = static_cast<std::uint32_t>(room.cpu_milli / 1000);
+    spot.free.milli = static_cast<std::uint32_t>(room.cpu_milli);
     by_class_[cls].push_back(it->second);
   }
   spots_[it->second].nodes.insert(member);

@@ -40,8 +40,8 @@ Duration cost_of(const Board& board, NodeId id, const FreeAmounts& free, std::ui
 }  // namespace
 
 bool preferred(const Choice& a, const Choice& b) {
-  return std::tie(a.weight, a.breaks, a.cost, a.free.devices, a.free.cores, a.place, a.candidate.node->id) <
-         std::tie(b.weight, b.breaks, b.cost, b.free.devices, b.free.cores, b.place, b.candidate.node->id);
+  return std::tie(a.weight, a.breaks, a.cost, a.free.devices, a.free.milli, a.place, a.candidate.node->id) <
+         std::tie(b.weight, b.breaks, b.cost, b.free.devices, b.free.milli, b.place, b.candidate.node->id);
 }
 
 std::optional<Choice> choice_of(Board& board, const GroupSpec& group, const GroupWay& way, const Partition& partition,
@@ -53,7 +53,7 @@ std::optional<Choice> choice_of(Board& board, const GroupSpec& group, const Grou
   if (load != &slot.load && !free_on(cls, node, *load).covers(need.amounts))
     return std::nullopt;
   if (slot.free.memory_mb < need.amounts.memory_mb || (group.sharing == Sharing::kExclusive && load->occupants > 0) ||
-      (!way.exact && !eligible(node, partition, group)))
+      (!way.exact && !eligible(node, partition, group)) || !seated(board, node))
     return std::nullopt;
   return Choice{node.weight, false, slot.free, {&node, load}, {}, slot.place};
 }
@@ -132,7 +132,7 @@ void gather_all(Board& board, const GroupSpec& group, const GroupWay& way, const
     if (!slot.node || !in[slot.cls])
       continue;
     const NodeLoad* load = board.at(slot.node->id);
-    if (load && eligible(*slot.node, partition, group))
+    if (load && eligible(*slot.node, partition, group) && seated(board, *slot.node))
       out.push_back({slot.node.get(), load});
   }
 }
@@ -147,7 +147,7 @@ Grants first_fit(Board& board, const GroupTask& task) {
     if (!slot.node || !in[slot.cls])
       continue;
     const NodeLoad* load = board.at(slot.node->id);
-    if (load && eligible(*slot.node, task.partition, task.group) &&
+    if (load && eligible(*slot.node, task.partition, task.group) && seated(board, *slot.node) &&
         tasks_that_fit(*slot.node, *load, task.group) >= task.way.tasks_each)
       if (Grants grants = place_group({{slot.node.get(), load}}, task.group, task.number))
         return grants;
@@ -158,6 +158,8 @@ Grants first_fit(Board& board, const GroupTask& task) {
 }  // namespace
 
 Grants place_anywhere(Board& board, const GroupTask& task) {
+  if (by_taste(board, task))
+    return place_by_taste(board, task);
   if (by_price(board, task))
     return place_by_price(board, task);
   if (!task.listed && task.way.even && task.way.nodes == 1 && task.group.only_nodes.empty())
@@ -226,6 +228,52 @@ Grants place(Board board, const JobSpec& spec, const Way& way, bool listed) {
   return std::nullopt;
 }
 
+namespace {
+
+bool has_terms(const JobSpec& spec) {
+  return std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& group) {
+    return !group.neighbours.empty() || !group.node_wishes.empty() || group.minds_marks;
+  });
+}
+
+// Among the jobs that run, and those that are about to.
+class Seat {
+ public:
+  Seat(PlannerView& view, const JobSpec& spec) {
+    if (!minds_neighbours(view, spec))
+      return;
+    const Seating::NodeOf node_of = [&](NodeId id) {
+      return id.value < view.nodes().size() ? view.nodes()[id.value].node.get() : nullptr;
+    };
+    const Seating::EachNode each_node = [&](const std::function<void(const Node&)>& see) {
+      for (const NodeSlot& slot : view.nodes())
+        if (slot.node)
+          see(*slot.node);
+    };
+    seating_.emplace(view.neighbours(), spec, node_of, each_node);
+  }
+  const Seating* get() const { return seating_ ? &*seating_ : nullptr; }
+
+ private:
+  std::optional<Seating> seating_;
+};
+
+}  // namespace
+
+bool minds_neighbours(const PlannerView& view, const JobSpec& spec) {
+  return has_terms(spec) || (!spec.scope.empty() && !view.neighbours().keep_apart().empty());
+}
+
+bool must_mind_neighbours(const PlannerView& view, const JobSpec& spec) {
+  for (const GroupSpec& group : spec.groups)
+    if (std::any_of(group.neighbours.begin(), group.neighbours.end(),
+                    [](const NeighbourTerm& term) { return term.weight == 0; }))
+      return true;
+  const auto& apart = view.neighbours().keep_apart();
+  return !spec.scope.empty() &&
+         std::any_of(apart.begin(), apart.end(), [&](const auto& one) { return means(one.second.term, spec); });
+}
+
 bool may_fit(PlannerView& view, const Way& way, const Shadows& shadows, const Avoid& avoid) {
   const bool all_avoided = !shadows.all().empty() && std::find(avoid.begin(), avoid.end(), false) == avoid.end();
   for (const GroupWay& group : way.groups) {
@@ -254,12 +302,18 @@ std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& sp
       it->second = shadows.seen(id, slot.load, avoid);
     return &it->second;
   };
-  return place(Board{view, load, {}, std::min(predicted, way.limit), way.limit >= kForever}, spec, way, true);
+  const Seat seat(view, spec);
+  Board board{view, load, {}, std::min(predicted, way.limit), way.limit >= kForever};
+  board.seating = seat.get();
+  return place(std::move(board), spec, way, true);
 }
 
 std::optional<std::vector<Grant>> place_where(PlannerView& view, const JobSpec& spec, const Way& way,
                                               std::function<const NodeLoad*(NodeId)> load) {
-  return place(Board{view, std::move(load), {}, {}}, spec, way, false);
+  const Seat seat(view, spec);
+  Board board{view, std::move(load), {}, {}};
+  board.seating = seat.get();
+  return place(std::move(board), spec, way, false);
 }
 
 }  // namespace lockstep

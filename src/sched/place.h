@@ -13,6 +13,11 @@ namespace lockstep {
 // False when counting nodes says that the job cannot start now: a look at a few tables.
 bool may_fit(PlannerView& view, const Way& way, const Shadows& shadows, const Avoid& avoid);
 
+// Whether where other jobs are matters to the job, or where it would rather be.
+bool minds_neighbours(const PlannerView& view, const JobSpec& spec);
+// It may not be anywhere, or not be there.
+bool must_mind_neighbours(const PlannerView& view, const JobSpec& spec);
+
 // On what is free now, in order of preference. predicted: run time, so that nodes fall idle together; 0 = not known.
 // Leaves the view as it was.
 std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& spec, const Way& way,

@@ -114,7 +114,7 @@ Grants place_even(Board& board, const GroupTask& task, std::uint32_t nodes, std:
 // A node that nobody uses comes from the domain with the fewest of them.
 Grants place_single(Board& board, const GroupTask& task) {
   Grants first = place_anywhere(board, task);
-  if (!first || !task.listed || !task.way.exact || !board.view.by_domain())
+  if (!first || !task.listed || !task.way.exact || by_taste(board, task) || !board.view.by_domain())
     return first;
   const NodeSlot& slot = board.view.nodes()[first->front().node.value];
   if (slot.load.occupants > 0)
@@ -124,7 +124,7 @@ Grants place_single(Board& board, const GroupTask& task) {
   if (by_price(board, task)) {  // of those that cost the same
     std::erase_if(way.needs, [&](const ClassNeed& need) { return need.cls != slot.cls; });
     way.needs[0].amounts.devices = board.view.classes()[slot.cls].whole.devices;
-    way.needs[0].amounts.cores = board.view.classes()[slot.cls].whole.cores;
+    way.needs[0].amounts.milli = board.view.classes()[slot.cls].whole.milli;
   }
   const auto gang = choose_gang(board.view.domains(), listed_counts(board, way, weight_max), {1, {}}, [&](DomainNo d) {
     return candidates_of(listed_at(board, task.group, way, task.partition, d, weight_max, 1));

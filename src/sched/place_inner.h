@@ -18,6 +18,7 @@ struct Board {
   Duration needed;                              // predicted run time of the job; 0 = it does not matter
   bool endless = false;                         // nobody knows when it ends
   bool alone = false;                           // the job has one group
+  const Seating* seating = nullptr;             // null: other jobs do not matter
   const NodeLoad* at(NodeId id) const {
     const auto it = held.find(id);
     return it != held.end() ? &it->second : load(id);
@@ -59,6 +60,16 @@ void gather_all(Board& board, const GroupSpec& group, const GroupWay& way, const
 // One group: on any nodes, and where the topology has a say (place_domains.cpp).
 Grants place_anywhere(Board& board, const GroupTask& task);
 Grants place_in_domains(Board& board, const GroupTask& task);
+
+// Whether its neighbours let a job lie there.
+inline bool seated(const Board& board, const Node& node) {
+  return !board.seating || board.seating->objection(node) == Seating::Objection::kNone;
+}
+
+// One group of one node where it would rather be: with the most left, with or without some neighbours, by the labels of
+// nodes.
+bool by_taste(const Board& board, const GroupTask& task);
+Grants place_by_taste(Board& board, const GroupTask& task);
 
 // One group by price, where it is to be.
 bool by_price(Board& board, const GroupTask& task);

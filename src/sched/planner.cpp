@@ -38,6 +38,7 @@ constexpr std::size_t kScanMost = 2048;  // shapes sorted in one slice
 
 constexpr int kWindowsMost = 64;  // windows of reservations that a head's place is looked for behind
 
+constexpr std::uint32_t kMindingMost = 32;  // jobs of one shape that their neighbours keep out, tried in one pass
 constexpr std::uint32_t kFrontMost = 1000;  // jobs of the queue's front in which heads are looked for
 
 // Jobs move, and what is free now is kept for them.
@@ -98,6 +99,9 @@ struct Planner::Inner {
   std::set<JobId> promises_out;                          // proposed and not answered yet
   std::vector<JobId> heads_told;                         // jobs with a note as a partition's head
 
+  std::map<std::uint32_t, std::uint32_t> minding;  // shapes -> jobs that their neighbours kept out in this pass
+  std::set<SlotNo> passed_over;                    // of them, those behind whom others were tried
+
   enum class Verdict { kStarted, kSkipped, kBlocked };
 
   void push(Entry entry) {
@@ -130,6 +134,8 @@ struct Planner::Inner {
 
   void begin_pass() {
     ++pass;
+    minding.clear();
+    passed_over.clear();
     active.clear();
     heads.assign(view.partitions().size(), {});
     wanted.assign(heads.size(), false);
@@ -200,6 +206,8 @@ struct Planner::Inner {
 
   // Something else than the lack of room keeps it from starting where it would be head, so room is not kept for it.
   bool barred(SlotNo s) {
+    if (must_mind_neighbours(view, view.asked_of(view.slot(s))))
+      return true;
     if (!view.admission().bounded())
       return false;
     const JobSlot& slot = view.slot(s);
@@ -258,6 +266,9 @@ struct Planner::Inner {
       const JobSlot& slot = view.slot(s);
       looked += kTry;
       if (auto shadow = place_beside_suspended(slot, p, now)) {
+        // What may never fit, since nothing there has an end, keeps no service waiting that fits now.
+        if (shadow->at == kNever && slot.job->spec->precedence)
+          continue;
         shadow->binds_at = binds_at(*slot.job);
         shadows.add(view, std::move(*shadow));
       }
@@ -378,7 +389,8 @@ struct Planner::Inner {
       const Way& way = narrowed ? *narrowed : whole;
       if (!may_fit(view, way, shadows, none))
         continue;
-      if (way.groups.size() == 1 && way.groups[0].exact && !way.groups[0].bound) {
+      if (way.groups.size() == 1 && way.groups[0].exact && !way.groups[0].bound &&
+          !must_mind_neighbours(view, view.asked_of(slot))) {
         std::uint64_t nodes = 0;
         const bool fits = room_for(view, view.asked_of(slot).groups[0], way.groups[0], nodes);
         looked += kLook + nodes / kNodesALook;
@@ -458,11 +470,24 @@ struct Planner::Inner {
           return Verdict::kStarted;
     }
     const bool flexible = slot.job->spec->time_min.us > 0;
-    if (!look.any_bar && !flexible && (look.free_of_heads || !fits_heads_aside(slot, now)))
+    const bool minds = must_mind_neighbours(view, view.asked_of(slot));
+    if (!look.any_bar && !flexible && !minds && (look.free_of_heads || !fits_heads_aside(slot, now)))
       view.briefs()[number].parked = view.gains;
     if (!express)
       note_head(view.briefs()[number], s);
     return Verdict::kBlocked;
+  }
+
+  // Jobs of one shape differ in their labels, so that others may lie where one may not. A few of them are tried.
+  bool try_others(SlotNo s) {
+    const JobSlot& slot = view.slot(s);
+    if (!must_mind_neighbours(view, view.asked_of(slot)))
+      return false;
+    const auto [at, fresh] = minding.try_emplace(slot.shape, 0);
+    if (++at->second >= kMindingMost)
+      return false;
+    passed_over.insert(s);
+    return true;
   }
 
   // Tries the first job of every open shape in the order of rank, as far as the budget goes: what fits starts, what
@@ -476,7 +501,7 @@ struct Planner::Inner {
       SlotNo s = queued(entry.key);
       if (s != kNoSlot && view.slot(s).shape == entry.shape) {
         cast_shadows(now, &entry.key);
-        if (consider(s, now, false, chunk) == Verdict::kBlocked) {
+        if (consider(s, now, false, chunk) == Verdict::kBlocked && !try_others(s)) {
           view.briefs()[entry.shape].blocked_pass = pass;
           continue;
         }
@@ -485,7 +510,9 @@ struct Planner::Inner {
       const Shape& after = view.shapes()[entry.shape];
       s = queued(entry.key);
       const bool same = s != kNoSlot && view.slot(s).shape == entry.shape && !view.skipped(view.slot(s));
-      const SlotNo next = after.jobs.empty() ? kNoSlot : same ? s : next_of(after, entry.key, false);
+      const SlotNo next = after.jobs.empty()                 ? kNoSlot
+                          : same && !passed_over.contains(s) ? s
+                                                             : next_of(after, entry.key, false);
       if (next != kNoSlot)
         push({view.slot(next).key, entry.shape});
     }

@@ -17,6 +17,7 @@ namespace {
 
 constexpr Duration kWaitMost =
     hours(7 * 24);                      // of a head behind jobs without a limit, when it is weighed against moves
+constexpr std::size_t kLevelsMost = 8;  // of precedence, the highest, that are tried one after the other
 constexpr std::size_t kTriesMost = 64;  // blocked shapes for which victims are looked for, in one pass
 
 const Partition* partition_of(const PlannerView& view, const std::string& name) {
@@ -190,12 +191,14 @@ struct Preempting::Hunt {
 
   // Whom jobs of a QOS and partition may preempt, asked once for all shapes that share them.
   const std::vector<const Kind*>& kinds_for(const JobSpec& spec, const Partition& partition) {
-    const auto [it, fresh] = known_kinds.try_emplace(Kind{std::string(spec.qos), partition.meta.name});
+    const auto [it, fresh] = known_kinds.try_emplace(
+        Kind{std::string(spec.qos), partition.meta.name, spec.waits_its_turn ? std::nullopt : spec.precedence, false});
     if (!fresh)
       return it->second;
     const PreemptRight right(directory, spec, partition, nullptr, {});
     for (const auto& [kind, jobs] : preempting.running_)
-      if (quotas || (right.any() && (kind.is_check || right.outranks(kind.qos, partition_of(view, kind.partition)))))
+      if (quotas || (right.any() &&
+                     (kind.is_check || right.outranks(kind.qos, kind.precedence, partition_of(view, kind.partition)))))
         it->second.push_back(&kind);
     return it->second;
   }
@@ -270,6 +273,27 @@ struct Preempting::Hunt {
     return fine ? std::move(less) : std::move(choice);
   }
 
+  // Where precedence decides, those of the lowest go if that is enough, whatever they lose.
+  std::optional<VictimChoice> choose_lowest(const PreemptRight& right, const JobSpec& spec, const Way& way,
+                                            const std::vector<Victim>& among, const Tres& tres, const Avoid& avoid) {
+    std::set<std::int32_t> levels;
+    for (const Victim& victim : among)
+      if (right.precedes(*victim.job))
+        levels.insert(*victim.job->spec->precedence);
+    while (levels.size() > kLevelsMost) levels.erase(levels.begin());
+    for (const std::int32_t level : levels) {
+      std::vector<Victim> low;
+      std::copy_if(among.begin(), among.end(), std::back_inserter(low), [&](const Victim& victim) {
+        return !right.precedes(*victim.job) || *victim.job->spec->precedence <= level;
+      });
+      if (low.size() == among.size())
+        break;
+      if (auto choice = choose(spec, way, low, tres, avoid))
+        return choice;
+    }
+    return choose(spec, way, among, tres, avoid);
+  }
+
   void propose(const JobSlot& slot, const Partition& partition, VictimChoice& choice, Instant end, PlanChunk& chunk) {
     const PlannedStart place = start_to_come(view, slot, partition, choice.grants);
     PlannedPreemption planned = preemption_for(place);
@@ -303,7 +327,7 @@ struct Preempting::Hunt {
     const std::optional<Way> narrowed = view.open_way(spec, whole, now);
     const Way& way = narrowed ? *narrowed : whole;
     const Instant end = way.end_from(now);
-    auto choice = choose(spec, way, among, tres, shadows.avoid_for(slot.key, end, end));
+    auto choice = choose_lowest(right, spec, way, among, tres, shadows.avoid_for(slot.key, end, end));
     if (!choice || (choice->victims.empty() && choice->shrinks.empty()))
       return false;
     propose(slot, partition, *choice, end, chunk);
@@ -388,7 +412,9 @@ void Preempting::search(PlannerView& view, const Shadows& shadows, Instant now,
                         const std::function<bool(std::uint32_t shape)>& blocked, PlanChunk& chunk) {
   exempt_until_ = kNever;
   const Directory& directory = view.admission().directory();
-  if (running_.empty() || !preemption_is_on(directory))
+  const bool by_precedence =
+      std::any_of(running_.begin(), running_.end(), [](const auto& kind) { return kind.first.precedence.has_value(); });
+  if (running_.empty() || (!by_precedence && !preemption_is_on(directory)))
     return;
   const bool for_quota = directory.policy().preempt_for_quota && view.admission().bounded();
   const QuotaTree* quotas = for_quota ? &view.admission().ledger().quotas() : nullptr;

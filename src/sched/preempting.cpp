@@ -117,7 +117,8 @@ void Preempting::note_holder(const Ref<Job>& job) {
   const bool lives = job->state == JobState::kStarting || job->state == JobState::kRunning;
   const Eviction* eviction = job->eviction.get();
   if (lives && !eviction) {
-    Kind kind{std::string(job->spec->qos), job->allocation->partition, !job->spec->health_check.empty()};
+    Kind kind{std::string(job->spec->qos), job->allocation->partition, job->spec->precedence,
+              !job->spec->health_check.empty()};
     running_[kind][id] = job;
     kinds_[id] = std::move(kind);
     return;

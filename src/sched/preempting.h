@@ -52,6 +52,7 @@ class Preempting {
   // Of running jobs.
   struct Kind {
     std::string qos, partition;
+    std::optional<std::int32_t> precedence;
     bool is_check = false;  // runs of health checks, which go for everybody
     friend auto operator<=>(const Kind&, const Kind&) = default;
   };

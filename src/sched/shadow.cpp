@@ -23,6 +23,7 @@ void merge(NodeLoad& into, const NodeLoad& other) {
   for (const Counted& c : other.counted)
     if (const std::int64_t more = c.count - count_of(into.counted, c.name); more > 0)
       add_counted(into.counted, {{c.name, more}}, 1);
+  into.shared_milli = std::max(into.shared_milli, other.shared_milli);
   into.memory_mb = std::max(into.memory_mb, other.memory_mb);
   into.occupants = std::max(into.occupants, other.occupants);
   into.sole_occupants = std::max(into.sole_occupants, other.sole_occupants);

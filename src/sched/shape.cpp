@@ -6,6 +6,7 @@
 
 #include "model/spec.h"
 #include "rules/fit.h"
+#include "rules/labels.h"
 #include "rules/need.h"
 #include "rules/tres.h"
 
@@ -19,6 +20,7 @@ struct Mixer {
   void add(const std::string& text) { add(std::hash<std::string>{}(text)); }
   void add(const Resources& r) {
     add(r.cores);
+    add(r.shared_milli);
     add(static_cast<std::uint64_t>(r.memory_mb));
     for (const DeviceAsk& ask : r.devices) add(ask);
   }
@@ -38,6 +40,7 @@ std::size_t shape_hash(const JobSpec& spec) {
   mix.add(static_cast<std::uint64_t>(spec.time_limit.us));
   mix.add(spec.user.value);
   mix.add(spec.account);
+  mix.add(spec.precedence ? static_cast<std::uint64_t>(std::int64_t{*spec.precedence}) : std::uint64_t{1} << 40);
   for (const GroupSpec& group : spec.groups) {
     mix.add(group.tasks.min);
     mix.add(group.tasks.max);
@@ -55,6 +58,9 @@ std::size_t shape_hash(const JobSpec& spec) {
     for (const std::string& name : group.exclude_nodes) mix.add(name);
     mix.add(group.topology_level);
     mix.add(std::uint64_t{group.switches_max} << 32 | group.segment);
+    for (const NeighbourTerm& term : group.neighbours)
+      for (const LabelRule& rule : term.jobs)
+        for (const std::string& value : rule.values) mix.add(value);
   }
   return mix.value;
 }
@@ -62,6 +68,7 @@ std::size_t shape_hash(const JobSpec& spec) {
 bool same_shape(const JobSpec& a, const JobSpec& b) {
   return a.partitions == b.partitions && a.time_limit == b.time_limit && a.time_min == b.time_min && a.user == b.user &&
          a.account == b.account && a.qos == b.qos && a.reservation == b.reservation && a.licenses == b.licenses &&
+         a.precedence == b.precedence && a.waits_its_turn == b.waits_its_turn &&
          std::equal(a.groups.begin(), a.groups.end(), b.groups.begin(), b.groups.end(),
                     [](const GroupSpec& one, const GroupSpec& other) {
                       return static_cast<const Placement&>(one) == static_cast<const Placement&>(other) &&
@@ -73,7 +80,7 @@ namespace {
 
 bool class_suits(const AlikeNodes& cls, PartitionNo partition, const GroupSpec& group) {
   return std::binary_search(cls.partitions.begin(), cls.partitions.end(), partition) &&
-         group.tmp_disk_mb <= cls.like.tmp_disk_mb && has_address_for(cls.like, group) &&
+         group.tmp_disk_mb <= cls.like.tmp_disk_mb && has_address_for(cls.like, group) && !kept_off(group, cls.like) &&
          (group.constraint.empty() || constraint_holds(group.constraint, cls.like.features));
 }
 
@@ -100,7 +107,7 @@ std::uint32_t shares_milli(const std::vector<DeviceAsk>& parts) {
 
 // What prices look at: cores, whole devices, or one share.
 PackShape pack_of(const NodeNeed& need, std::uint32_t devices, bool share) {
-  PackShape out{.cpu_milli = std::int64_t{need.cores} * 1000};
+  PackShape out{.cpu_milli = static_cast<std::int64_t>(need.milli())};
   if (share) {
     out.devices = 1;
     out.milli = need.parts[0].milli;
@@ -113,7 +120,7 @@ PackShape pack_of(const NodeNeed& need, std::uint32_t devices, bool share) {
 
 // Whether more than half of the node is gone with these amounts.
 bool takes_most(const FreeAmounts& amounts, const FreeAmounts& all) {
-  const bool most = amounts.devices > 0 ? amounts.devices * 2 > all.devices : amounts.cores * 2 > all.cores;
+  const bool most = amounts.devices > 0 ? amounts.devices * 2 > all.devices : amounts.milli * 2 > all.milli;
   return most || amounts.memory_mb * 2 > all.memory_mb;
 }
 
@@ -134,7 +141,8 @@ ClassNeed need_of(ClassNo number, const AlikeNodes& cls, const GroupSpec& group,
   const bool share = need.parts.size() == 1 && need.parts[0].count == 1 && need.parts[0].mig.empty();
   out.priced = has_price(need, group, out.amounts.devices, share);
   out.pack = pack_of(need, out.amounts.devices, share);
-  out.amounts.cores = need.whole_node ? all.cores : need.cores;
+  out.amounts.milli =
+      need.whole_node ? all.milli : static_cast<std::uint32_t>(std::min<std::uint64_t>(need.milli(), UINT32_MAX));
   out.amounts.memory_mb = group.all_memory ? 0 : need.memory_mb;
   out.takes_node = need.whole_node || group.all_memory || takes_most(out.amounts, all);
   if (need.whole_node)
@@ -158,7 +166,7 @@ Demand demand_of(const ClassNeed& need, const AlikeNodes& cls) {
           .nodes = static_cast<std::int32_t>(std::min<std::uint32_t>(need.nodes, INT32_MAX)),
           .takes_node = need.takes_node,
           .devices = static_cast<std::int32_t>(need.share.devices),
-          .cores = static_cast<std::int32_t>(need.share.cores),
+          .cores = static_cast<std::int32_t>((std::uint64_t{need.share.milli} + 999) / 1000),
           .memory = static_cast<std::int32_t>((need.share.memory_mb + unit - 1) / unit)};
 }
 
@@ -213,7 +221,7 @@ std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition,
     way.even = fixed != 0;
     way.tmp_disk_mb = group.tmp_disk_mb;
     way.uniform = fixed != 0 && spec.groups.size() == 1 && group.only_nodes.empty() && group.exclude_nodes.empty() &&
-                  (partition.nodes_max == 0 || fixed <= partition.nodes_max);
+                  group.node_rules.empty() && (partition.nodes_max == 0 || fixed <= partition.nodes_max);
     way.exact = way.uniform && !group.all_memory;
     for (ClassNo c = 0; c < classes.size(); ++c)
       if (const auto need = need_in(group, way, number, c, classes[c])) {

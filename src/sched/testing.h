@@ -16,6 +16,7 @@
 #include "rules/admission.h"
 #include "rules/fit.h"
 #include "rules/growth.h"
+#include "rules/neighbours.h"
 #include "rules/packing.h"
 #include "rules/preempt.h"
 #include "rules/topology.h"
@@ -31,14 +32,19 @@ struct MiniCore {
   Seq seq = 0;
   std::map<NodeId, NodeLoad> loads;
   Ledger ledger;
+  Neighbours neighbours;
   std::vector<Change> fresh;  // since the last drain
 
   template <class T>
   void put(T record, bool removed = false) {
     record.meta.seq = ++seq;
-    if constexpr (std::is_same_v<T, Job>)
+    if constexpr (std::is_same_v<T, Job>) {
       ledger.index(tables.job(record.id), removed ? nullptr : &record);
-    else if constexpr (std::is_same_v<T, Account>)
+      if (!removed && record.allocation)
+        neighbours.put(record.id, record.spec, record.allocation->grants);
+      else
+        neighbours.drop(record.id);
+    } else if constexpr (std::is_same_v<T, Account>)
       ledger.index(tables.account(record.meta.name), removed ? nullptr : &record);
     const Change change{seq, Ref<T>(std::make_shared<T>(std::move(record))), removed};
     tables.apply(change);
@@ -110,6 +116,14 @@ struct MiniCore {
       EXPECT_TRUE(taken.ok()) << (taken.ok() ? "" : taken.error().message);
     }
     EXPECT_TRUE(room_to_come(job.id, start.grants, {})) << "job " << job.id.value << " starts on what is held";
+    const Seating::NodeOf node_of = [&](NodeId id) { return tables.node(id); };
+    const Seating::EachNode each_node = [&](const std::function<void(const Node&)>& see) {
+      for (const auto& [id, node] : tables.nodes) see(*node);
+    };
+    const Seating seating(neighbours, *job.spec, node_of, each_node);
+    for (const Node* node : nodes)
+      EXPECT_EQ(seating.objection(*node), Seating::Objection::kNone)
+          << "job " << job.id.value << " on " << node->meta.name;
     if (start.is_element) {
       Job array = job;
       auto state = std::make_shared<ArrayState>(*array.array);

@@ -18,17 +18,17 @@ constexpr std::size_t kSeedsMost = 8;    // wide victims that are tried as the f
 constexpr int kRepairsMost = 4;          // nodes that count right and do not fit
 
 struct Amounts {
-  std::int64_t devices = 0, cores = 0, memory_mb = 0;
+  std::int64_t devices = 0, milli = 0, memory_mb = 0;
   Amounts& operator+=(const Amounts& o) {
-    devices += o.devices, cores += o.cores, memory_mb += o.memory_mb;
+    devices += o.devices, milli += o.milli, memory_mb += o.memory_mb;
     return *this;
   }
   Amounts& operator-=(const Amounts& o) {
-    devices -= o.devices, cores -= o.cores, memory_mb -= o.memory_mb;
+    devices -= o.devices, milli -= o.milli, memory_mb -= o.memory_mb;
     return *this;
   }
   bool covers(const FreeAmounts& need) const {
-    return devices >= need.devices && cores >= need.cores && memory_mb >= need.memory_mb;
+    return devices >= need.devices && milli >= need.milli && memory_mb >= need.memory_mb;
   }
 };
 
@@ -125,7 +125,7 @@ std::vector<std::vector<On>> ExactSearch::holders_by_node(const std::vector<cons
 void ExactSearch::add_local(Spot& spot, const On& on, const AlikeNodes& cls) const {
   Local local{.victim = on.victim, .grant = on.grant, .gives = {}};
   local.gives.devices = (on.grant->devices & cls.healthy).count();
-  local.gives.cores = on.grant->cores.count();
+  local.gives.milli = on.grant->cores.count() * 1000 + on.grant->shared_milli;
   if (candidates_[on.victim].keeps_memory)
     spot.base.memory_mb += on.grant->memory_mb;
   else
@@ -154,7 +154,7 @@ std::optional<Spot> ExactSearch::spot_on(NodeId id, const ClassNeed& need, const
     if (o.victim != kGoes)
       add_local(spot, o, cls);
   const FreeAmounts free = free_on(cls, *slot.node, spot.base);
-  spot.free = {free.devices, free.cores, free.memory_mb};
+  spot.free = {free.devices, free.milli, free.memory_mb};
   if (!spot.free.covers(need.amounts))
     return std::nullopt;
   return spot;

@@ -75,6 +75,7 @@ void remove_grant(NodeLoad& load, const Grant& grant) {
     if (const auto at = std::find(load.parts.begin(), load.parts.end(), part); at != load.parts.end())
       load.parts.erase(at);
   add_counted(load.counted, grant.counted, -1);
+  load.shared_milli -= grant.shared_milli;
   load.memory_mb -= grant.memory_mb;
   load.occupants -= occupies(grant);
   load.sole_occupants -= grant.whole_node;
@@ -221,6 +222,19 @@ std::uint64_t PlannerView::queue_mark(const JobSlot& slot) const {
          mix(shapes_[slot.shape].hash, slot.key.job.value) * std::min<std::uint64_t>(elements(slot), 1u << 20);
 }
 
+namespace {
+
+// Whether another job's start may let it start.
+bool follows_others(const JobSpec& spec) {
+  return std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& group) {
+    return std::any_of(group.neighbours.begin(), group.neighbours.end(), [](const NeighbourTerm& term) {
+      return term.weight == 0 && term.wish != NeighbourTerm::Wish::kApart;
+    });
+  });
+}
+
+}  // namespace
+
 void PlannerView::enqueue(SlotNo s, bool came) {
   JobSlot& slot = slots_[s];
   slot.key = key_of(*slot.job);
@@ -234,6 +248,7 @@ void PlannerView::enqueue(SlotNo s, bool came) {
   ++briefs_[slot.shape].jobs;
   queue_.insert(s);
   ++queued_;
+  following_ += follows_others(*slot.job->spec);
   queue_sum += queue_mark(slot);
   fresh.push_back(slot.job->id);
   if (slot.job->promise && !slot.job->promise->held)
@@ -251,6 +266,7 @@ void PlannerView::dequeue(SlotNo s) {
   slot.queued = false;
   promised_.erase(slot.job->id);
   --queued_;
+  following_ -= follows_others(*slot.job->spec);
   queue_.erase(s);
   Shape& shape = shapes_[slot.shape];
   shape.jobs.erase(s);
@@ -363,6 +379,7 @@ void PlannerView::take_out(SlotNo s, const JobStep& step) {
   later_.erase({before.begin_after, before.id});
   if (step.held && !step.same_grants) {
     release_all(held_grants(before));
+    neighbours_.drop(before.id);
     paused_.erase(before.id);
     changed = true;
   }
@@ -404,6 +421,7 @@ void PlannerView::hold_allocation(JobSlot& slot, bool same_grants) {
       }
     }
     hold_all(held_grants(job), end, job.allocation->granted, job.predicted);
+    neighbours_.put(job.id, job.spec, job.allocation->grants);
     changed = true;
   } else if (end != slot.end) {
     move_end(held_grants(job), end);
@@ -453,8 +471,9 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   put_in_slot(s, job);
   if (step.holds) {
     hold_allocation(slots_[s], step.same_grants);
-    // What was proposed is committed: nothing new to a pass, unless a head waits, whose place may now be a better one.
-    if (step.as_proposed && shaded_ == 0 && !admission_.counts())
+    // What was proposed is committed: nothing new to a pass, unless a head waits, whose place may now be a better one,
+    // or who is let in by others being there.
+    if (step.as_proposed && shaded_ == 0 && following_ == 0 && !admission_.counts())
       changed = was_changed;
   }
   if (step.kept && step.kept != step.kept_before) {
@@ -564,6 +583,8 @@ void PlannerView::propose(const PlannedStart& start, Instant end) {
     admission_.count(proposal.claim(), 1);
   }
   hold_all(proposal.grants, end, now_, slot.job->predicted);
+  if (!start.is_element)
+    neighbours_.put(start.job, slot.job->spec, proposal.grants);
   if (array && find(array) != kNoSlot)
     ++arrays_[array].proposed;
   if (start.is_element) {
@@ -585,6 +606,8 @@ void PlannerView::forget_proposal(const ProposalKey& key) {
   if (it->second.spec)
     admission_.count(it->second.claim(), -1);
   release_all(it->second.grants);
+  if (!key.is_element)
+    neighbours_.drop(key.job);
   proposals_.erase(it);
   changed = true;
 }

@@ -15,6 +15,7 @@
 #include "model/job.h"
 #include "model/plan.h"
 #include "rules/fit.h"
+#include "rules/neighbours.h"
 #include "sched/admission.h"
 #include "sched/domains.h"
 #include "sched/job_index.h"
@@ -134,7 +135,8 @@ struct ShapeBrief {
   std::uint32_t column = 0;              // in the running forecast: jobs of the shape start no earlier
   std::uint32_t minutes = 0;             // it may run
   PartitionNo partition = kNoPartition;  // where its first job would be head
-  std::int64_t memory_mb[kNeeds] = {};   // amounts beside what the demands say
+  std::uint32_t milli[kNeeds] = {};      // amounts beside what the demands say
+  std::int64_t memory_mb[kNeeds] = {};
   Demand demands[kNeeds];
 };
 
@@ -214,7 +216,10 @@ class PlannerView {
   std::vector<Way>& ways(Shape& shape);
   std::vector<Way>& ways(std::uint32_t shape) { return ways(shapes_[shape]); }
   // What the job asks for now: its bound on switches may be over.
-  const JobSpec& asked_of(const JobSlot& slot) const { return *shapes_[slot.shape].spec; }
+  // What has a scope is seen by its labels, which are its own.
+  const JobSpec& asked_of(const JobSlot& slot) const {
+    return slot.job->spec->scope.empty() ? *shapes_[slot.shape].spec : *slot.job->spec;
+  }
   std::vector<ShapeBrief>& briefs() { return briefs_; }  // of shapes(), in the same order
   // Brings the counts of a brief forward to the classes there are now, without looking at its shape; false: it must be.
   bool follow(ShapeBrief& brief) const;
@@ -237,6 +242,7 @@ class PlannerView {
   void unshade(NodeId id);
 
   PackView& packing() { return packing_; }
+  const Neighbours& neighbours() const { return neighbours_; }  // proposals count too
 
   // Clock of nodes whose load, holders' ends or state changed, and when each last did.
   std::uint64_t touch_clock() const { return touch_clock_; }
@@ -343,6 +349,7 @@ class PlannerView {
   SlotOfJob slot_of_;
   JobOrder queue_{KeyOfSlot{&slots_}};
   std::size_t queued_ = 0;
+  std::size_t following_ = 0;  // of these, those that another job's start may let in
   std::set<std::pair<Instant, JobId>> later_;     // delayed jobs
   std::set<std::pair<Instant, JobId>> switches_;  // queued ones that wait for few switches: until when
   std::vector<Shape> shapes_;
@@ -386,6 +393,7 @@ class PlannerView {
   Instant now_;
 
   PackView packing_;
+  Neighbours neighbours_;
   Admission admission_;
   Tallies tallies_;
   std::uint64_t tallies_rules_ = 0;

@@ -18,7 +18,8 @@ bool same_node(const Node& a, const Node& b) {
   return a.meta.name == b.meta.name && a.cores == b.cores && a.memory_mb == b.memory_mb &&
          a.tmp_disk_mb == b.tmp_disk_mb && a.devices == b.devices && a.features == b.features &&
          a.task_range.empty() == b.task_range.empty() && a.domains == b.domains && a.sockets == b.sockets &&
-         a.threads_per_core == b.threads_per_core && a.weight == b.weight && a.counted == b.counted;
+         a.threads_per_core == b.threads_per_core && a.weight == b.weight && a.counted == b.counted &&
+         a.labels == b.labels && a.marks == b.marks;
 }
 
 bool share_something(const NodeLoad& load, const Grant& grant) {
@@ -280,7 +281,7 @@ void PlannerView::unlist(NodeSlot& slot) {
   (slot.shaded ? cls.shaded : cls.open).erase(slot.node->id, slot.free, slot.place);
   if (by_domain_)
     cls.in_domain(slot.domain).erase(slot.node->id, slot.free, slot.place);
-  if (slot.shaded && slot.kept.cores > 0)
+  if (slot.shaded && slot.kept != FreeAmounts{})
     cls.kept.erase(slot.node->id, slot.kept, slot.place);
 }
 
@@ -291,12 +292,12 @@ void PlannerView::list(NodeSlot& slot, NodeId id) {
     return;
   slot.free = free_of(slot, slot.load);
   AlikeNodes& cls = classes_[slot.cls];
-  if (slot.free.cores > 0) {
+  if (slot.load.sole_occupants == 0) {
     slot.listed = true;
     (slot.shaded ? cls.shaded : cls.open).insert(id, slot.free, slot.place);
     if (by_domain_)
       cls.in_domain(slot.domain).insert(id, slot.free, slot.place);
-    if (slot.shaded && slot.kept.cores > 0)
+    if (slot.shaded && slot.kept != FreeAmounts{})
       cls.kept.insert(id, slot.kept, slot.place);
   }
   if (!before.covers(slot.free))
@@ -358,7 +359,7 @@ void PlannerView::count_room(NodeSlot& slot, int by) {
   }
   const auto units = [&](const FreeAmounts& free) {
     return Room{.devices = static_cast<std::int32_t>(free.devices),
-                .cores = static_cast<std::int32_t>(free.cores),
+                .cores = static_cast<std::int32_t>(free.milli / 1000),
                 .memory = static_cast<std::int32_t>(free.memory_mb / cls.memory_unit_mb)};
   };
   Room part = units(free_of(slot, slot.load));

@@ -124,6 +124,39 @@ bool set_size(int terminal, std::string_view words) {
   return ::ioctl(terminal, TIOCSWINSZ, &size) == 0;
 }
 
+// The keeper's process holds its lock for as long as it is there: a number alone may be another's by now.
+class KeeperProcess {
+ public:
+  explicit KeeperProcess(const std::string& sandbox) : path_(sandbox + "/keeper") {
+    const auto text = read_plain(path_, Links::kRefused, 64);
+    const auto pid = text.ok() ? parse_uint(trim(*text)) : std::nullopt;
+    pid_ = pid && *pid <= INT32_MAX ? static_cast<pid_t>(*pid) : 0;
+  }
+  pid_t pid() const { return pid_; }  // 0: there is none
+  bool is_there() const {
+    const int lock = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    const bool there = pid_ > 0 && lock >= 0 && ::flock(lock, LOCK_SH | LOCK_NB) != 0;
+    if (lock >= 0)
+      ::close(lock);
+    return there;
+  }
+
+ private:
+  std::string path_;
+  pid_t pid_ = 0;
+};
+
+// The network, IPC and host name of the sandbox: runc joins those namespaces only that a container's configuration
+// names, and these are nobody's but the keeper's.
+bool enter_spaces(const std::string& sandbox) {
+  const KeeperProcess keeper(sandbox);
+  std::vector<int> spaces;
+  for (const char* name : {"net", "ipc", "uts"})
+    spaces.push_back(::open(format("/proc/{}/ns/{}", keeper.pid(), name).c_str(), O_RDONLY | O_CLOEXEC));
+  return keeper.is_there() &&
+         std::all_of(spaces.begin(), spaces.end(), [](int space) { return space >= 0 && ::setns(space, 0) == 0; });
+}
+
 // Between a stream of frames and the ends of a program. What either side does not take is not read from the other.
 class ProgramPump {
  public:
@@ -331,48 +364,11 @@ Result<void> open_ends(const ContainerAsk& ask, Ends& ends, ProgramPump& pump) {
   return {};
 }
 
-// The keeper's process holds its lock for as long as it is there: a number alone may be another's by now.
-class KeeperProcess {
- public:
-  explicit KeeperProcess(const std::string& sandbox) : path_(sandbox + "/keeper") {
-    const auto text = read_plain(path_, Links::kRefused, 64);
-    const auto pid = text.ok() ? parse_uint(trim(*text)) : std::nullopt;
-    pid_ = pid && *pid <= INT32_MAX ? static_cast<pid_t>(*pid) : 0;
-  }
-  pid_t pid() const { return pid_; }  // 0: there is none
-  bool is_there() const {
-    const int lock = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    const bool there = pid_ > 0 && lock >= 0 && ::flock(lock, LOCK_SH | LOCK_NB) != 0;
-    if (lock >= 0)
-      ::close(lock);
-    return there;
-  }
-
- private:
-  std::string path_;
-  pid_t pid_ = 0;
-};
-
-// All that its containers have in common and the runtime does not enter by itself, since it was in them when it made
-// the containers: without that, what is run beside them would be on the node's network.
-bool enter_spaces(const std::string& sandbox) {
-  const KeeperProcess keeper(sandbox);
-  constexpr std::pair<const char*, int> kSpaces[] = {
-      {"net", CLONE_NEWNET}, {"uts", CLONE_NEWUTS}, {"ipc", CLONE_NEWIPC}};
-  std::vector<std::pair<int, int>> entries;
-  for (const auto& [name, kind] : kSpaces)
-    entries.emplace_back(::open(format("/proc/{}/ns/{}", keeper.pid(), name).c_str(), O_RDONLY | O_CLOEXEC), kind);
-  if (!keeper.is_there())
-    return false;
-  for (const auto& [space, kind] : entries)
-    if (space < 0 || ::setns(space, kind) != 0)
-      return false;
-  return true;
-}
-
 int serve_exec(const Target& target, const ContainerAsk& ask) {
   if (ask.argv.empty())
     return end_with("error there is no program to run");
+  if (!enter_spaces(target.sandbox))
+    return end_with("error container not found: its pod has ended");
   const std::string runtime = runtime_path(), log = format("{}/exec.{}.log", target.folder, ::getpid());
   const auto process = write_process(target, ask);
   if (!process.ok())
@@ -388,11 +384,8 @@ int serve_exec(const Target& target, const ContainerAsk& ask) {
     words.emplace_back("--tty");
   words.push_back(runtime_id(target.container, target.life));
   const pid_t pid = ::fork();
-  if (pid == 0) {
-    if (!enter_spaces(target.sandbox))
-      ::_exit(126);
+  if (pid == 0)
     become_runtime(words, ends);
-  }
   ::close(ends.theirs[0]);
   if (!ends.is_terminal) {
     ::close(ends.theirs[1]);
@@ -510,12 +503,6 @@ int serve_attach(const Target& target, const ContainerAsk& ask) {
 
 // --- a port of the sandbox ---
 
-bool enter_network(const std::string& sandbox) {
-  const KeeperProcess keeper(sandbox);
-  const int network = ::open(format("/proc/{}/ns/net", keeper.pid()).c_str(), O_RDONLY | O_CLOEXEC);
-  return network >= 0 && keeper.is_there() && ::setns(network, CLONE_NEWNET) == 0;
-}
-
 int tell_keeper(const Target& target) {
   const KeeperProcess keeper(target.sandbox);
   const int process = static_cast<int>(::syscall(SYS_pidfd_open, keeper.pid(), 0));
@@ -562,7 +549,7 @@ int connect_inside(std::uint16_t port) {
 }
 
 int serve_port(const Target& target, const ContainerAsk& ask) {
-  const int fd = enter_network(target.sandbox) ? connect_inside(ask.port) : -1;
+  const int fd = enter_spaces(target.sandbox) ? connect_inside(ask.port) : -1;
   if (fd < 0)
     return 1;
   const auto pass = [](std::string_view bytes, std::string& out) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "model/health.h"
 #include "model/tables.h"
 #include "sim/verdict.h"
 

@@ -31,6 +31,12 @@ class ProcessChecker {
   // Processes of the attempt that live on the node.
   std::size_t live(std::size_t node, JobId job, AttemptNo attempt) const;
 
+  // Whether a process of the job ever ran.
+  bool ran(JobId job) const {
+    const auto at = lives_.lower_bound({{.job = job, .attempt = 0, .part = {}}, 0});
+    return at != lives_.end() && at->first.first.job == job;
+  }
+
   // Those of them that are not stopped.
   std::size_t running(std::size_t node, JobId job, AttemptNo attempt) const;
 

@@ -78,7 +78,9 @@ void SimShims::change_container(const WorkId& key, std::uint64_t number) {
     return;
   ContainerStatus& one = shim->containers[rng_.below(shim->containers.size())];
   if (!shim->paused) {
-    if (one.state == ContainerState::kRunning && rng_.chance(0.5)) {
+    if (shim->steady) {
+      change_steady(one);
+    } else if (one.state == ContainerState::kRunning && rng_.chance(0.5)) {
       one.ready = !one.ready;
     } else {
       one.restarts += one.state == ContainerState::kEnded || one.state == ContainerState::kRunning;
@@ -89,6 +91,27 @@ void SimShims::change_container(const WorkId& key, std::uint64_t number) {
     tell_containers(key, *shim);
   }
   timeline_.after(millis(rng_.between(300, 30'000)), [this, key, number] { change_container(key, number); });
+}
+
+void SimShims::change_steady(ContainerStatus& one) {
+  if (one.state != ContainerState::kRunning) {
+    one.state = ContainerState::kRunning;
+    one.ready = false;
+  } else if (!one.ready) {
+    one.ready = true;
+  } else if (containers_fail && rng_.chance(0.1)) {
+    one.ready = false;
+    one.restarts += rng_.chance(0.3);
+  }
+}
+
+void SimShims::end_containers(const WorkId& key, Shim& shim) {
+  for (ContainerStatus& one : shim.containers) {
+    one.state = ContainerState::kEnded;
+    one.ready = false;
+    one.exit = shim.ranks.front().exit;
+  }
+  tell_containers(key, shim);
 }
 
 void SimShims::start(ShimStart start) {
@@ -106,6 +129,7 @@ void SimShims::start(ShimStart start) {
   if (start.sandbox.network == TaskNetwork::kOwn)
     shim.address = start.place.range;  // until it begins
   shim.stubborn = std::find(argv.begin(), argv.end(), "stubborn") != argv.end();
+  shim.steady = std::find(argv.begin(), argv.end(), "steady") != argv.end();
   std::vector<std::uint32_t> ranks = start.launch.ranks;
   if (ranks.empty())
     ranks.push_back(0);
@@ -206,6 +230,8 @@ void SimShims::end_rank(const WorkId& key, std::uint64_t number, std::size_t ran
     hooks_passed_.insert({key.job, key.attempt});
   if (std::none_of(shim->ranks.begin(), shim->ranks.end(), [](const Rank& r) { return r.live; })) {
     shim->state = Shim::State::kEnded;
+    if (shim->steady)
+      end_containers(key, *shim);
     timeline_.after(micros(rng_.between(50, 5000)), [this, key, number] {
       if (find(key, number))
         tell(key);

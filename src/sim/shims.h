@@ -1,6 +1,7 @@
 // SimShims: the processes of one simulated node. They live through crashes of the agent and die with the machine. What
-// a process does stands in its arguments: {"sim", "run=MS", "exit=CODE", "bad=RANK", "stubborn"}. What a hook does is
-// drawn; that none runs twice, and none beside what it must come before or behind, is checked here.
+// a process does stands in its arguments: {"sim", "run=MS", "exit=CODE", "bad=RANK", "stubborn", "steady"}; containers
+// of steady ones become ready, lose that seldom and end with their process, the others change at random. What a hook
+// does is drawn; that none runs twice, and none beside what it must come before or behind, is checked here.
 #pragma once
 
 #include <algorithm>
@@ -37,6 +38,7 @@ class SimShims : public Shims {
 
   void machine_died();  // every process is gone, with all that was written about them
   double launch_fails = 0;
+  bool containers_fail = true;  // steady ones, now and then
   // Until then they wait for a disk: none begins, ends by a signal or pauses. A fence that has come is met all the
   // same: the controller counts on it, and what outlasts it needs a fence hook.
   void stick(Instant until) { stuck_until_ = until; }
@@ -54,6 +56,7 @@ class SimShims : public Shims {
     enum class State : unsigned char { kForking, kRunning, kEnded } state = State::kForking;
     std::vector<Rank> ranks;
     bool stubborn = false;                               // ignores TERM
+    bool steady = false;                                 // its containers are
     bool paused = false;                                 // its processes have stopped
     bool asked_paused = false;                           // they are about to
     std::vector<std::pair<bool, std::uint32_t>> orders;  // to pause and to go on, while it forks
@@ -68,6 +71,8 @@ class SimShims : public Shims {
   };
   void begin_sandbox(const WorkId& key, Shim& shim);
   void change_container(const WorkId& key, std::uint64_t number);
+  void change_steady(ContainerStatus& one);
+  void end_containers(const WorkId& key, Shim& shim);
   void tell_containers(const WorkId& key, const Shim& shim);
   void begin(const WorkId& key, std::uint64_t number, Duration run);
   void end_rank(const WorkId& key, std::uint64_t number, std::size_t rank, ExitStatus exit, bool itself);

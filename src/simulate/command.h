@@ -20,8 +20,8 @@ struct SimCommand {
   int (*run)(std::span<char*>);  // the words after the name -> exit code; 2 is wrong usage
 };
 
-extern const SimCommand kChaosCommand, kGpuCommand, kHuntCommand, kPackCommand, kQueueCommand, kReplayCommand,
-    kScaleCommand;
+extern const SimCommand kChaosCommand, kGpuCommand, kHuntCommand, kKubeCommand, kKubeHuntCommand, kPackCommand,
+    kQueueCommand, kReplayCommand, kScaleCommand;
 
 struct SeedRange {
   std::uint64_t from = 1, to = 1;

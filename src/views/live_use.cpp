@@ -23,6 +23,13 @@ WorkUse bounded_use(WorkUse use) {
   return use;
 }
 
+// Billionths of a processor that was so busy meanwhile. At most a million processors: what a node says may be wrong.
+std::int64_t nanos_of(Duration busy, Duration window) {
+  constexpr double kNanosMost = 1e15;
+  return static_cast<std::int64_t>(
+      std::min(kNanosMost, 1e9 * static_cast<double>(busy.us) / static_cast<double>(window.us)));
+}
+
 template <class Sample>
 bool holds(const Tables& tables, const Sample& sample, NodeId node) {
   const Job* job = tables.job(sample.job);
@@ -36,8 +43,22 @@ bool holds(const Tables& tables, const Sample& sample, NodeId node) {
 
 void LiveUse::take(const Tables& tables, const Node& node, Telemetry told, Instant now) {
   Of& of = nodes_[node.id];
-  of.measures = {now, std::min(told.load_percent, kLoadMost), told.memory_free_mb, std::move(told.devices)};
+  of.measures.at = now;
+  of.measures.load_percent = std::min(told.load_percent, kLoadMost);
+  of.measures.memory_free_mb = told.memory_free_mb;
+  of.measures.memory_used_mb = told.memory_used_mb;
+  of.measures.devices = std::move(told.devices);
   bound(of.measures.memory_free_mb);
+  bound(of.measures.memory_used_mb);
+  if (told.seen_boot_us != of.seen_boot_us) {  // else the same look is told again
+    const Duration window{of.seen_boot_us > 0 ? std::max<std::int64_t>(0, told.seen_boot_us - of.seen_boot_us) : 0};
+    of.seen_boot_us = told.seen_boot_us;
+    bound(told.cpu);
+    of.measures.window = told.cpu >= of.cpu ? window : Duration{};
+    of.measures.cpu_nanos = of.measures.window.us > 0 ? nanos_of(told.cpu - of.cpu, window) : 0;
+    of.cpu = told.cpu;
+    take_rates(tables, node, of, std::move(told.containers), window);
+  }
   auto& devices = of.measures.devices;
   std::sort(devices.begin(), devices.end(), [](const auto& a, const auto& b) { return a.device < b.device; });
   devices.erase(
@@ -64,6 +85,33 @@ void LiveUse::take(const Tables& tables, const Node& node, Telemetry told, Insta
         bound(*amount);
       of.staging.push_back(sample);
     }
+}
+
+// A container that begins anew counts from nothing: it is known when it was looked at twice.
+void LiveUse::take_rates(const Tables& tables, const Node& node, Of& of, std::vector<ContainerSample> told,
+                         Duration window) {
+  if (told.size() > kWorksMost)
+    told.resize(kWorksMost);
+  of.containers.clear();
+  std::map<std::pair<WorkId, std::string>, Duration> fresh;
+  for (ContainerSample& sample : told) {
+    if (!holds(tables, sample, node.id))
+      continue;
+    bound(sample.cpu);
+    bound(sample.memory);
+    const WorkId work{sample.job, sample.attempt, sample.part};
+    const auto known = of.container_cpu.find({work, sample.container});
+    if (known != of.container_cpu.end() && sample.cpu >= known->second && window.us > 0)
+      of.containers[work].push_back(
+          {sample.container, of.measures.at, window, nanos_of(sample.cpu - known->second, window), sample.memory});
+    fresh[{work, std::move(sample.container)}] = sample.cpu;
+  }
+  of.container_cpu = std::move(fresh);
+}
+
+const std::map<WorkId, std::vector<ContainerUse>>* LiveUse::containers(NodeId id) const {
+  const auto of = nodes_.find(id);
+  return of == nodes_.end() ? nullptr : &of->second.containers;
 }
 
 std::vector<std::pair<NodeId, StagingSample>> LiveUse::staging(const Job& job) const {

@@ -163,6 +163,16 @@ constexpr void describe(V& v, const WorkSample*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const ContainerSample*) {
+  v.always("job", &ContainerSample::job);
+  v.always("attempt", &ContainerSample::attempt);
+  v("part", &ContainerSample::part);
+  v("container", &ContainerSample::container, bounded::kName);
+  v("cpu_us", &ContainerSample::cpu, kSpan);
+  v("memory", &ContainerSample::memory, Between{0, INT64_MAX});
+}
+
+template <class V>
 constexpr void describe(V& v, const StagingSample*) {
   v.always("job", &StagingSample::job);
   v.always("attempt", &StagingSample::attempt);
@@ -180,6 +190,10 @@ constexpr void describe(V& v, const Telemetry*) {
   v("devices", &Telemetry::devices, Items{DeviceSet::kCapacity});
   v("work", &Telemetry::work, Items{kHeldWorkMax});
   v("staging", &Telemetry::staging, Items{kHoldingsMax});
+  v("seen_boot_us", &Telemetry::seen_boot_us, Between{0, INT64_MAX});
+  v("cpu_us", &Telemetry::cpu, kSpan);
+  v("memory_used_mb", &Telemetry::memory_used_mb, kMegabytes);
+  v("containers", &Telemetry::containers, Items{kHeldWorkMax});
 }
 
 template <class V>

@@ -35,6 +35,12 @@ static_assert(names_all(kRestartRules, RestartRule::kAlways));
 
 constexpr std::string_view kSharings[] = {"shared", "exclusive", "exclusive_user"};
 static_assert(names_all(kSharings, Sharing::kExclusiveUser));
+constexpr std::string_view kLabelRules[] = {"one_of", "none_of", "there", "absent", "above", "below"};
+static_assert(names_all(kLabelRules, LabelRule::Is::kBelow));
+constexpr std::string_view kMarkEffects[] = {"keeps_off", "puts_off", "drives"};
+static_assert(names_all(kMarkEffects, NodeMark::Effect::kDrives));
+constexpr std::string_view kNeighbourWishes[] = {"near", "apart", "even"};
+static_assert(names_all(kNeighbourWishes, NeighbourTerm::Wish::kEven));
 
 constexpr std::string_view kProbeWhats[] = {"startup", "readiness", "liveness"};
 static_assert(names_all(kProbeWhats, Probe::What::kLiveness));
@@ -156,6 +162,9 @@ WordList words_of(SandboxContainer::Fetch) { return kFetches; }
 WordList words_of(SandboxVolume::Kind) { return kVolumeKinds; }
 WordList words_of(RestartRule) { return kRestartRules; }
 WordList words_of(Sharing) { return kSharings; }
+WordList words_of(LabelRule::Is) { return kLabelRules; }
+WordList words_of(NodeMark::Effect) { return kMarkEffects; }
+WordList words_of(NeighbourTerm::Wish) { return kNeighbourWishes; }
 WordList words_of(Probe::What) { return kProbeWhats; }
 WordList words_of(Probe::How) { return kProbeHows; }
 WordList words_of(Dependency::Type) { return kDependencyTypes; }

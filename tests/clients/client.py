@@ -17,9 +17,9 @@ REQUIREMENTS = os.path.join(HERE, "requirements.txt")
 USER = 1001
 
 
-def environment():
+def environment(requirements=REQUIREMENTS):
     """(path of the virtual environment, "") or ("", why there is none). A new list of versions gets a new one."""
-    with open(REQUIREMENTS, "rb") as f:
+    with open(requirements, "rb") as f:
         path = os.path.join(TOP, "build", "clients-" + hashlib.sha256(f.read()).hexdigest()[:12])
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".lock", "w") as lock:
@@ -28,10 +28,10 @@ def environment():
             return path, ""
         shutil.rmtree(path, ignore_errors=True)
         for argv in (["/usr/bin/python3", "-m", "venv", "--system-site-packages", path],
-                     [f"{path}/bin/python", "-m", "pip", "install", "--quiet", "-r", REQUIREMENTS]):
+                     [f"{path}/bin/python", "-m", "pip", "install", "--quiet", "-r", requirements]):
             made = subprocess.run(argv, capture_output=True, text=True)
             if made.returncode != 0:
-                return "", "the package index gave no " + os.path.basename(REQUIREMENTS) + ": " + (made.stderr + made.stdout).strip()[-300:]
+                return "", "the package index gave no " + os.path.basename(requirements) + ": " + (made.stderr + made.stdout).strip()[-300:]
         with open(os.path.join(path, "complete"), "w"):
             return path, ""
 

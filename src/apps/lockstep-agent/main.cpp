@@ -25,6 +25,7 @@
 #include "isolation.h"
 #include "join.h"
 #include "node_agent.h"
+#include "services_program.h"
 
 namespace lockstep {
 namespace {
@@ -33,9 +34,11 @@ constexpr const char* kHelp =
     R"help(Usage: lockstep-agent --settings FILE
        lockstep-agent join --controller HOST:PORT --token TOKEN [--node NAME] [--pki DIR]
        lockstep-agent check DIR
+       lockstep-agent services --settings FILE
 
 Makes this machine a node of a Lockstep cluster. Jobs on the node go on when the agent ends; the next one finds them.
 `check` says whether the certificate, key and CA that `join` wrote to DIR can be used.
+`services` is what the agent starts beside itself: it leads to the cluster's services and answers their names.
 
   --settings FILE   JSON: node, address, controller_host, controller_port, ca, certificate, key, state_dir, socket,
                     shim, realm, run_dir, peer_port, task_range (docs/sandboxes.md), cpus, memory_mb, weight, features,
@@ -103,6 +106,9 @@ Result<void> run(const std::string& settings_path) {
 
   settings.run_dir = TRY(choose_run_dir(settings));
   FirstLook look = TRY(look_first(settings, facts.boot_id));
+  const std::string no_services = settings.task_range.empty() ? "" : why_no_services(settings);
+  if (!no_services.empty())
+    look.trouble += (look.trouble.empty() ? "" : "; ") + no_services;
   const auto loop = make_event_loop();
   const RealClock clock;
   Isolation isolation = make_isolation(settings, facts.meta.name);
@@ -136,6 +142,9 @@ Result<void> run(const std::string& settings_path) {
   TRY(server->listen_unix(settings.socket, socket_mode()));
   loop->watch(signals, [&loop] { loop->stop(); });
   agent.start();
+  ServicesProgram services(*loop, settings_path);
+  if (!settings.task_range.empty() && no_services.empty())
+    services.start();
   loop->run();
   loop->unwatch(signals);
   ::close(signals);
@@ -152,6 +161,8 @@ int main(int argc, char** argv) {
     return check_main(argc - 1, argv + 1);
   if (argc == 2 && ::strcmp(argv[1], kHttpsLook) == 0)
     return run_https_look();
+  if (argc > 1 && ::strcmp(argv[1], "services") == 0)
+    return services_main(argc - 1, argv + 1);
   static const option kOptions[] = {{"settings", required_argument, nullptr, 's'},
                                     {"version", no_argument, nullptr, 'v'},
                                     {"help", no_argument, nullptr, 'h'},

@@ -12,6 +12,7 @@
 namespace lockstep {
 namespace {
 
+constexpr Duration kMeasureContainersEvery = seconds(10);  // at most between two looks: who scales by them waits for it
 constexpr Duration kFirstLook = seconds(2);     // at what has just started
 constexpr Duration kGpuTimeMost = seconds(10);  // that one sample speaks for
 constexpr Duration kDriverPatience = seconds(60);
@@ -61,7 +62,9 @@ struct NodeMeter::Seen {
   std::vector<GpuSample> gpus;
   std::vector<GpuShare> shares;
   std::uint32_t load = 0;
-  std::int64_t free_mb = 0;
+  std::int64_t free_mb = 0, used_mb = 0;
+  Duration cpu;
+  Instant looked;
 };
 
 struct NodeMeter::Eyes {
@@ -90,11 +93,14 @@ struct NodeMeter::Eyes {
     }
     seen.devices = source->list();
   }
-  void see_work(Seen& seen) {
+  void see_work(Seen& seen, Instant now) {
     seen.has_work = true;
     seen.work = looks.look();
     seen.load = load_percent();
     seen.free_mb = memory_free_mb();
+    seen.used_mb = memory_used_mb();
+    seen.cpu = processors_busy();
+    seen.looked = now;
   }
 };
 
@@ -159,7 +165,7 @@ void NodeMeter::look() {
         if (devices)
           eyes->see_devices(*seen);
         if (work)
-          eyes->see_work(*seen);
+          eyes->see_work(*seen, now);
         return {};
       },
       [this, seen](const Result<void>&) { take(*seen); });
@@ -179,7 +185,16 @@ void NodeMeter::take(const Seen& seen) {
     return;
   book_.see(seen.work);
   keep_lines();
-  asks_.measured({seen.load, seen.free_mb, book_.take_devices(), book_.work()});
+  Telemetry told{seen.load, seen.free_mb, book_.take_devices(), book_.work()};
+  told.seen_boot_us = seen.looked.us;
+  told.cpu = seen.cpu;
+  told.memory_used_mb = seen.used_mb;
+  for (const WorkLook& work : seen.work)
+    for (const ContainerLook& one : work.containers)
+      told.containers.push_back({work.key.job, work.key.attempt, work.key.part, one.name, one.cpu, one.memory});
+  if (!told.containers.empty())
+    work_due_ = std::min(work_due_, clock_.boot() + kMeasureContainersEvery);
+  asks_.measured(std::move(told));
 }
 
 void NodeMeter::take_gpus(const Seen& seen) {

@@ -8,7 +8,8 @@ using namespace lockstep::sim;
 
 int main(int argc, char** argv) {
   const SimCommand* const commands[] = {
-      &kChaosCommand, &kHuntCommand, &kPackCommand, &kQueueCommand, &kGpuCommand, &kScaleCommand, &kReplayCommand,
+      &kChaosCommand, &kHuntCommand, &kKubeCommand,  &kKubeHuntCommand, &kPackCommand,
+      &kQueueCommand, &kGpuCommand,  &kScaleCommand, &kReplayCommand,
   };
   const std::string_view word = argc > 1 ? argv[1] : "";
   for (const SimCommand* command : commands)

@@ -1,4 +1,7 @@
 // lockstepd: the controller. Reads its settings, opens what it stands on, wires it together and runs until SIGTERM.
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/statvfs.h>
@@ -6,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "apps/lockstepd/accounting.h"
 #include "apps/lockstepd/backup.h"
@@ -14,13 +18,16 @@
 #include "apps/lockstepd/own_certificate.h"
 #include "apps/lockstepd/slow_sync.h"
 #include "base/check.h"
+#include "base/ip_range.h"
 #include "base/log_line.h"
 #include "base/text.h"
 #include "controller/identity.h"
 #include "controller/server.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/reconcilers.h"
+#include "frontends/kube/server/account_tokens.h"
 #include "frontends/kube/server/server.h"
+#include "frontends/kube/server/service_addresses.h"
 #include "frontends/slurm/server/environment.h"
 #include "frontends/slurm/server/explain_words.h"
 #include "frontends/slurm/server/pages.h"
@@ -41,6 +48,7 @@
 #include "io/sqlite_log.h"
 #include "io/tls_stream.h"
 #include "io/web_caller.h"
+#include "io/web_forward.h"
 
 // Read by jemalloc (docs/decisions/0001-dependencies.md). Two arenas and little kept: 50,000 queued jobs fit in 60 MiB.
 extern "C" const char* malloc_conf;
@@ -219,6 +227,58 @@ ApiPowers powers_of(const DaemonOptions& options, ClusterCa& ca) {
   return powers;
 }
 
+// An IPv4 address of this machine at which others reach what listens at `listened`; "" = there is none.
+std::string address_for_pods(const std::string& listened) {
+  if (listened != "0.0.0.0")
+    return parse_ip(listened) ? listened : std::string();
+  std::string found = "127.0.0.1";
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0)
+    return found;
+  for (const ifaddrs* one = all; one; one = one->ifa_next)
+    if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && (one->ifa_flags & IFF_LOOPBACK) == 0 &&
+        found == "127.0.0.1") {
+      sockaddr_in address{};
+      std::memcpy(&address, one->ifa_addr, sizeof address);
+      found = ip_text(ntohl(address.sin_addr.s_addr));
+    }
+  freeifaddrs(all);
+  return found;
+}
+
+// Servers of aggregated APIs believe what headers say of a user where the certificate of the front proxy is shown: its
+// name is no user's, and stands in kube-system/extension-apiserver-authentication.
+kube::PassesOn passes_on(const ClusterCa& ca, EventLoop& loop) {
+  struct Passed final : kube::PassedOn {
+    explicit Passed(std::shared_ptr<WebForwarding> made) : forwarding(std::move(made)) {}
+    void pause(bool paused) override { forwarding->pause(paused); }
+    std::shared_ptr<WebForwarding> forwarding;
+  };
+  auto made = make_key_and_request(kube::kFrontProxyName);
+  auto signed_ = made.ok() ? ca.sign(made->request_pem, {kube::kFrontProxyName, "front-proxy", {}})
+                           : Result<std::string>(made.error());
+  if (!signed_.ok()) {
+    log_line(LogLevel::kWarning, "lockstepd: aggregated APIs are not reached: " + signed_.error().message);
+    return {};
+  }
+  return [&loop, key = made->key_pem, certificate = *signed_](kube::PassedRequest request, kube::PassedAnswer told) {
+    WebForward ask;
+    ask.address = std::move(request.address);
+    ask.port = request.port;
+    ask.trust = {std::move(request.server_name), std::move(request.ca_pem), request.anybody, certificate, key};
+    ask.method = std::move(request.method);
+    ask.head = std::move(request.head);
+    ask.body = std::move(request.body);
+    ask.patience = request.patience;
+    ask.through = std::move(request.through);
+    return std::make_shared<Passed>(
+        web_forward(loop, std::move(ask),
+                    {.head = [head = std::move(told.head)](ReplyHead got) { head(got.status, std::move(got.headers)); },
+                     .body = std::move(told.body),
+                     .end = std::move(told.end)}));
+  };
+}
+
 // Kubernetes' API, on the same port. port: where the controller listens, known before anybody can ask.
 void mount_kube(ControllerSettings& settings, const DaemonOptions& options, const ClusterCa& ca,
                 std::shared_ptr<const JwtSigner> signer, const std::shared_ptr<std::uint16_t>& port, EventLoop& loop) {
@@ -251,13 +311,16 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
                    then(std::move(answer->body));
                  });
   };
+  powers.pass_on = passes_on(ca, loop);
   const kube::KubeServer server(std::move(powers), options.cluster_name);
   std::vector<FrontRoute> routes = slurm::routes();
   for (FrontRoute& route : server.routes()) routes.push_back(std::move(route));
   settings.api.routes = std::make_shared<const Routes>(std::move(routes));
   settings.api.readers = server.readers();
-  settings.api.front_actor = [ca_pem = ca.certificate_pem()] {
-    return std::make_unique<kube::Reconcilers>(kube::all_controllers(ca_pem));
+  settings.api.front_actor = [ca_pem = ca.certificate_pem(), uses = server.uses(), port,
+                              address = address_for_pods(options.address)] {
+    return std::make_unique<kube::Reconcilers>(kube::all_controllers(
+        ca_pem, uses, [port, address] { return address.empty() ? std::string() : format("{}:{}", address, *port); }));
   };
 }
 
@@ -308,7 +371,9 @@ Result<void> run(const DaemonOptions& options) {
   if (!has_ca && !is_new)
     notices.push_back(new_authority_text(options.dir));
   OwnCertificate certificate = TRY(OwnCertificate::of(
-      *ca, {"controller", kControllerRole, {"controller", "localhost", "127.0.0.1", options.address, host_name()}}));
+      *ca, {"controller", kControllerRole, {"controller", "localhost", "127.0.0.1", options.address, host_name(), "kubernetes",
+                                                "kubernetes.default", "kubernetes.default.svc",
+                                                "kubernetes.default.svc.cluster.local", kube::kApiAddress}}));
 
   close_to_others(state);  // certificates are made readable to everybody
 
@@ -349,14 +414,16 @@ Result<void> run(const DaemonOptions& options) {
   const auto controller = TRY(std::move(opened_controller));
 
   HttpLimits limits;
-  limits.proves_itself = [signer](const HttpRequest& head) {
+  limits.proven_user = [signer](const HttpRequest& head) {
     constexpr std::string_view kBearer = "Bearer ";
     const auto shown = head.headers.find("authorization");
-    return shown != head.headers.end() && shown->second.starts_with(kBearer) &&
-           signer->verify(std::string_view(shown->second).substr(kBearer.size())).has_value();
+    const auto claims = shown != head.headers.end() && shown->second.starts_with(kBearer)
+                            ? signer->verify(std::string_view(shown->second).substr(kBearer.size()))
+                            : std::nullopt;
+    return claims ? kube::subject_of(*claims) : std::string();
   };
-  limits.body_bound = [routes = settings.api.routes, proves = limits.proves_itself](const HttpRequest& head) {
-    return routes->body_bound(head, head.peer.how == Peer::How::kNobody && proves(head));
+  limits.body_bound = [routes = settings.api.routes, proven = limits.proven_user](const HttpRequest& head) {
+    return routes->body_bound(head, head.peer.how == Peer::How::kNobody && !proven(head).empty());
   };
   auto server = make_http_server(
       *loop, [&](std::shared_ptr<HttpExchange> exchange) { controller->handle(std::move(exchange)); }, limits);

@@ -245,6 +245,24 @@ GroupUse Cgroups::use(const WorkId& work) const {
   return out;
 }
 
+std::vector<GroupBelow> Cgroups::below(const WorkId& work) const {
+  const bool v2 = host_.version == CgroupVersion::kV2;
+  const std::string memory = part_dir(host_.dir("memory"), work);
+  std::vector<GroupBelow> out;
+  for (const std::string& path : groups_in(memory)) {
+    GroupBelow one{path.substr(path.rfind('/') + 1), 0, 0};
+    const std::int64_t held = number_in(path + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
+    one.memory = std::max<std::int64_t>(
+        0, held - number_of(path + "/memory.stat", v2 ? "inactive_file" : "total_inactive_file"));
+    if (v2)
+      one.cpu_us = number_of(path + "/cpu.stat", "usage_usec");
+    else if (host_.has("cpuacct"))
+      one.cpu_us = number_in(format("{}/{}/cpuacct.usage", part_dir(host_.dir("cpuacct"), work), one.name)) / 1000;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 std::string Cgroups::oom_file(const WorkId& work) const {
   return part_dir(host_.dir("memory"), work) +
          (host_.version == CgroupVersion::kV2 ? "/memory.events" : "/memory.oom_control");

@@ -38,6 +38,13 @@ struct GroupUse {
   std::uint64_t oom_kills = 0;              // processes that were killed because the job was at its limit
 };
 
+// A group that the part has made below its own: a container.
+struct GroupBelow {
+  std::string name;
+  std::int64_t cpu_us = 0;
+  std::int64_t memory = 0;  // bytes, without files that the kernel could drop at once
+};
+
 // Of a node's tree. owner: the id of the cluster that `lockstep up` made here (io/local/process.h), or what else tells
 // agents of one machine apart. Without a node: how the names of all trees of that owner begin.
 std::string tree_name(const std::string& owner, const std::string& node = {});
@@ -56,6 +63,7 @@ class Cgroups {
   // process writes "0" to be in the group.
   Result<std::vector<std::string>> make(const WorkId& work, const GroupLimits& limits);
   GroupUse use(const WorkId& work) const;  // zeros where it is gone
+  std::vector<GroupBelow> below(const WorkId& work) const;
 
   // For the shim, which looks by itself: where the kernel counts what it kills of the part for want of memory, and what
   // freezes it. "" = there is none.

@@ -54,10 +54,12 @@ NodeDesk::Composer composer() {
   c.task = [](const Tables&, const Job& job, const Task& task) -> Result<LaunchTask> {
     const Grant& grant = job.allocation->grants[task.grant];
     LaunchTask launch{.job = job.id, .attempt = task.attempt, .task = {task.group, task.index, task.incarnation}};
-    launch.process.argv = job.spec->groups[task.group].argv;
+    const GroupSpec& group = job.spec->groups[task.group];
+    const bool by_container = group.argv.empty() && !group.sandbox.containers.empty();
+    launch.process.argv = by_container ? group.sandbox.containers.front().argv : group.argv;
     launch.cores = grant.cores;
     launch.devices = grant.devices;
-    launch.sandbox = job.spec->groups[task.group].sandbox;
+    launch.sandbox = group.sandbox;
     return launch;
   };
   return c;
@@ -68,26 +70,32 @@ NodeDesk::Composer composer() {
 ControllerHost::ControllerHost(World& world) : world_(world), dice_(world.settings.seed ^ 0x6c61'7465) {
   if (dice_.chance(kLateRuns))
     world_.log.draw_late = [this] { return may_be_late_ && dice_.chance(0.7); };
-  const auto host = [this](ActorHost::Make make, std::function<void(const Actor::Turn&, bool)> on_turn = {}) {
-    const std::uint64_t seed = world_.settings.seed * 31 + actors_.size() + 1;
-    actors_.push_back(std::make_unique<ActorHost>(
-        world_, seed, std::move(make),
-        ActorHost::Handlers{[this](Command command, Engine::Reply reply) {
-                              engine_->submit(std::move(command), [this, reply](const Result<Answer>& answer) {
-                                if (answer.ok())
-                                  starts_ += answer->starts_applied;
-                                reply(answer);
-                              });
-                              wake();
-                            },
-                            std::move(on_turn)}));
-  };
   host([] { return std::make_unique<PlannerActor>(); },
        [this](const Actor::Turn& turn, bool up_to_date) { planned(turn, up_to_date); });
   host([] { return std::make_unique<Collector>(); });
   host([this] { return std::make_unique<Replicas>(world_.settings.seed * 977 + ++replicas_made_); });
   if (ChaosHealth::there(world_.settings.seed))
     host([] { return std::make_unique<HealthRunner>(); });
+}
+
+void ControllerHost::host(ActorHost::Make make, std::function<void(const Actor::Turn&, bool)> on_turn) {
+  const std::uint64_t seed = world_.settings.seed * 31 + actors_.size() + 1;
+  actors_.push_back(std::make_unique<ActorHost>(
+      world_, seed, std::move(make),
+      ActorHost::Handlers{[this](Command command, Engine::Reply reply) {
+                            engine_->submit(std::move(command), [this, reply](const Result<Answer>& answer) {
+                              if (answer.ok())
+                                starts_ += answer->starts_applied;
+                              reply(answer);
+                            });
+                            wake();
+                          },
+                          std::move(on_turn)}));
+}
+
+void ControllerHost::take_in(Resident& resident) {
+  resident_ = &resident;
+  for (Resident::Part& part : resident.actors()) host(std::move(part.make), std::move(part.on_turn));
 }
 
 // Opens the engine over what the log holds, as a controller's process does, and makes its actors.
@@ -147,6 +155,8 @@ void ControllerHost::start() {
   may_be_late_ = true;
   load_history_tail();
   show_unseen();
+  if (resident_)
+    resident_->begun(snapshot);
   engine_->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) { published(*batch); });
   world_.network.controller_started();
   feed_history();  // which may be the end of it
@@ -193,6 +203,8 @@ void ControllerHost::kill() {
     return;
   world_.note("the controller dies");
   ++life_;
+  if (resident_)
+    resident_->ended();
   world_.log.abandon(dice_.chance(0.5));
   for (Standstill& still : stills_) still.end_life();
   for (auto& actor : actors_) actor->end();
@@ -268,6 +280,8 @@ void ControllerHost::published(const Engine::Batch& batch) {
     for (auto& actor : actors_) actor->observe(batch.changes);
     history_queue_.emplace_back(batch.index, batch.changes);
   }
+  if (resident_)
+    resident_->committed(batch);
   if (w.verdict.noting)
     for (const Event& event : batch.events)
       w.note(format("event: job {} {} {}", event.job.value, event.what, event.message));
@@ -281,6 +295,8 @@ void ControllerHost::show(std::uint64_t index, std::span<const Change> changes) 
   world_.topology.saw(changes);
   world_.health.saw(changes);
   world_.objects.saw(changes);
+  if (resident_)
+    resident_->durable(changes);
   for (const Change& change : changes) {
     if (const auto* job = std::get_if<Ref<Job>>(&change.record); job && !change.removed)
       world_.clients.saw(**job);

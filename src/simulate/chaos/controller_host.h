@@ -15,6 +15,7 @@
 #include "controller/node_desk.h"
 #include "sim/network.h"
 #include "simulate/chaos/actor_host.h"
+#include "simulate/chaos/resident.h"
 
 namespace lockstep::sim {
 
@@ -23,6 +24,8 @@ struct World;
 class ControllerHost {
  public:
   explicit ControllerHost(World& world);
+  // Before the first start.
+  void take_in(Resident& resident);
 
   void start();
   void kill();
@@ -49,8 +52,10 @@ class ControllerHost {
   // An actor stands still for a while, begins anew, or gets a twin.
   void disturb_actor(Duration most);
   void calm_actors();
+  Instant io_stalled_until() const { return io_until_; }
 
  private:
+  void host(ActorHost::Make make, std::function<void(const Actor::Turn&, bool up_to_date)> on_turn = {});
   void wake();
   void beat();
   // When a stalled part goes on; false: it runs, and nothing was put off.
@@ -75,6 +80,7 @@ class ControllerHost {
   void schedule(Instant when);
 
   World& world_;
+  Resident* resident_ = nullptr;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<NodeDesk> desk_;
   Rng dice_;  // of late appends: a run without any stays what it was

@@ -35,6 +35,7 @@ class NodeHost {
   double dies_in_pump = 0;  // the agent is killed between writing its journal and acting on it
   void stick(Instant until) { shims_.stick(until); }  // its processes wait for a disk
   void set_launch_fails(double probability) { shims_.launch_fails = probability; }
+  void steady_containers() { shims_.containers_fail = false; }
 
   void received(LinkId link, const ToAgent& message);
   void link_closed(LinkId link);

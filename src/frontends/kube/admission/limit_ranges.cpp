@@ -184,7 +184,7 @@ std::optional<Status> apply_limit_ranges(const Tables& tables, std::string_view 
   std::vector<json::value> bodies;
   for (auto at = tables.objects.lower_bound({ranges, ns, ""});
        at != tables.objects.end() && std::get<0>(at->first) == ranges && std::get<1>(at->first) == ns; ++at)
-    bodies.push_back(json::parse(at->second->body));
+    bodies.push_back(json::parse(at->second->body.get()));
   if (type == kLimitedPods)
     for (const json::value& range : bodies) default_containers(tree, defaults_of(range));
   std::vector<std::string> faults;

@@ -64,7 +64,7 @@ std::optional<Status> apply_runtime_class(const Tables& tables, json::object& po
   const auto at = tables.objects.find({kRuntimeClasses, "", name});
   if (at == tables.objects.end())
     return pod_rejected(pod, format("RuntimeClass \"{}\" not found", name));
-  const json::value body = json::parse(at->second->body);
+  const json::value body = json::parse(at->second->body.get());
   if (const json::object* overhead = member_object(part(body, "overhead"), "podFixed");
       overhead && !overhead->empty()) {
     if (said && !said->empty() && !same_json(*said, *overhead))

@@ -99,7 +99,7 @@ std::optional<Endpoint> endpoint_of(const Tables& tables, const std::string& ns,
                       });
     if (!ours)
       continue;
-    const json::value body = json::parse(slice.body);
+    const json::value body = json::parse(slice.body.get());
     std::optional<std::int64_t> number;
     for (const json::value& port : list_in(body, "ports"))
       if (text_in(port, "name") == port_name)
@@ -121,6 +121,8 @@ std::optional<Endpoint> endpoint_of(const Tables& tables, const std::string& ns,
   return out;
 }
 
+}  // namespace
+
 Result<WebhookTarget> target_of_service(const Tables& tables, const json::value& said) {
   const std::string ns = text_in(said, "namespace"), name = text_in(said, "name");
   const std::int64_t port = integer_in(said, "port").value_or(443);
@@ -135,7 +137,7 @@ Result<WebhookTarget> target_of_service(const Tables& tables, const json::value&
   const auto at = tables.objects.find({"services", ns, name});
   if (at == tables.objects.end())
     return not_found(format("service \"{}\" not found", name));
-  const json::value service = json::parse(at->second->body);
+  const json::value service = json::parse(at->second->body.get());
   for (const json::value& one : list_in(part(service, "spec"), "ports")) {
     if (integer_in(one, "port") != port)
       continue;
@@ -150,8 +152,6 @@ Result<WebhookTarget> target_of_service(const Tables& tables, const json::value&
   }
   return not_found(format("no service port {} found for service \"{}\"", port, name));
 }
-
-}  // namespace
 
 bool Webhook::fails_closed() const { return text_in(spec, "failurePolicy") != "Ignore"; }
 bool Webhook::asks_again() const { return text_in(spec, "reinvocationPolicy") == "IfNeeded"; }
@@ -176,7 +176,7 @@ std::vector<Webhook> webhooks_for(const Tables& tables, Webhook::Sort sort, cons
   if (is_exempt(attempt))
     return out;
   each_object(tables, sort == Webhook::Sort::kMutating ? kMutating : kValidating, [&](const Object& configuration) {
-    const json::value body = json::parse(configuration.body);
+    const json::value body = json::parse(configuration.body.get());
     for (const json::value& one : list_in(body, "webhooks")) {
       const bool any_version = text_in(one, "matchPolicy") != "Exact";
       const json::array& rules = list_in(one, "rules");

@@ -35,6 +35,8 @@ struct WebhookTarget {
   std::string url;          // as failures name it
   std::string pod_ns, pod;  // the endpoint's pod, which is reached by its node; "" = the address is dialled
 };
+// {"namespace", "name", "port", "path"}: one of the Service's ready endpoints.
+Result<WebhookTarget> target_of_service(const Tables& tables, const json::value& said);
 // A Service's webhook is at one of its ready endpoints.
 Result<WebhookTarget> target_of(const Tables& tables, const Webhook& webhook);
 

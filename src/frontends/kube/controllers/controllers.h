@@ -1,10 +1,12 @@
 // All controllers that Lockstep runs for Kubernetes' API.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "frontends/kube/controllers/pod_use.h"
 #include "frontends/kube/controllers/reconciler.h"
 
 namespace lockstep::kube {
@@ -16,6 +18,8 @@ std::shared_ptr<const Reconciler> namespace_controller();
 // What every cluster has: the namespaces default, kube-system, kube-public and kube-node-lease, the roles that
 // Kubernetes documents, and the Service "kubernetes".
 std::shared_ptr<const Reconciler> bootstrap_controller();
+// What is behind the Service "kubernetes". address: where the API server is reached, "10.77.0.1:6820"; "" = not known.
+std::shared_ptr<const Reconciler> api_endpoints_controller(std::function<std::string()> address);
 // The ServiceAccount "default" and the ConfigMap "kube-root-ca.crt" of each namespace.
 std::shared_ptr<const Reconciler> namespace_defaults(std::string ca_pem);
 
@@ -24,6 +28,7 @@ std::shared_ptr<const Reconciler> node_controller();
 std::shared_ptr<const Reconciler> service_address_controller();
 std::shared_ptr<const Reconciler> definition_controller();
 std::shared_ptr<const Reconciler> endpoint_controller();
+std::shared_ptr<const Reconciler> not_programmed_controller();
 std::shared_ptr<const Reconciler> disruption_controller();
 std::shared_ptr<const Reconciler> pod_controller();
 std::shared_ptr<const Reconciler> claim_controller();
@@ -38,6 +43,11 @@ std::shared_ptr<const Reconciler> cron_job_controller();
 std::shared_ptr<const Reconciler> expiry_controller();
 std::shared_ptr<const Reconciler> taint_eviction_controller();
 
-std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem);
+// uses: what autoscalers go by; empty: nothing is measured.
+std::shared_ptr<const Reconciler> autoscaler_controller(UseSource uses);
+
+// api_address: "10.0.0.1:6820", at which pods reach the API; empty: not known.
+std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem, UseSource uses = {},
+                                                               std::function<std::string()> api_address = {});
 
 }  // namespace lockstep::kube

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
-#include "frontends/kube/controllers/pod_work.h"
+#include "frontends/kube/controllers/pod_reading.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
@@ -43,6 +43,9 @@ json::object labels_of(const Object& object) {
     for (const auto& [key, value] : object.meta.extra->labels) out[key] = value;
   return out;
 }
+
+constexpr std::size_t kEndsOfSlice = 100;
+constexpr std::size_t kAddressesOfEndpoints = 1000;  // the older object tells no more
 
 // "web-4kx7q": the same for one owner at any time, so that a doubled controller makes nothing twice.
 std::string slice_name(const Object& owner, std::string_view controller) {
@@ -84,6 +87,8 @@ void keep(const ObjectView& view, Instant now, Wishes& out, std::string_view typ
 struct Target {
   std::string ip, name, uid, node;
   bool ready = false, going = false;
+  bool told = false;  // as ready: it is and stays, or the Service wants all
+  std::string host;   // its own name under the Service's
   std::map<std::pair<std::string, std::string>, json::value> ports;  // of its containers, by name and protocol
 };
 
@@ -95,6 +100,9 @@ std::string protocol_of(const json::value& port) {
 std::vector<Target> targets_of(const ObjectView& view, const Object& service, const json::object& selector) {
   std::vector<Target> out;
   const LabelSelector wanted = select_labels(selector);
+  const json::object service_body = body_of(service);
+  const json::value& tells_all = part(part(service_body, "spec"), "publishNotReadyAddresses");
+  const bool as_ready = tells_all.is_bool() && tells_all.get_bool();
   const std::string type(kPods);
   for (auto at = view.objects().lower_bound({type, service.meta.ns.get(), ""});
        at != view.objects().end() && std::get<0>(at->first) == type && std::get<1>(at->first) == service.meta.ns.get();
@@ -102,20 +110,16 @@ std::vector<Target> targets_of(const ObjectView& view, const Object& service, co
     const Object& pod = *at->second;
     if (!wanted.matches(labels_of(pod)))
       continue;
-    const json::value body = pod_as_shown(view.tables(), pod);
-    const json::value& status = part(body, "status");
-    Target one{
-        text_in(status, "podIP"), pod.meta.name, uid_text(pod.meta.uid), text_in(part(body, "spec"), "nodeName"), false,
-        is_deleting(pod)};
-    const std::string phase = text_in(status, "phase");
-    if (one.ip.empty() || phase == "Succeeded" || phase == "Failed")
+    const auto read = view.pod(pod.meta.ns.get(), pod.meta.name);
+    if (!read || read->address.empty() || read->ended())
       continue;
-    if (const json::array* conditions = member_array(status, "conditions"))
-      for (const json::value& condition : *conditions)
-        one.ready |= text_in(condition, "type") == "Ready" && text_in(condition, "status") == "True";
-    for (const json::value& container : list_in(part(body, "spec"), "containers"))
-      for (const json::value& port : list_in(container, "ports"))
-        one.ports.try_emplace({text_in(port, "name"), protocol_of(port)}, part(port, "containerPort"));
+    Target one{read->address, pod.meta.name, uid_text(pod.meta.uid), read->node, read->ready, is_deleting(pod)};
+    // Its own name under the Service's, where it says that it is of this one.
+    if (read->subdomain == service.meta.name)
+      one.host = read->host_name;
+    for (const PodReading::Port& port : read->ports)
+      one.ports.try_emplace({port.name, port.protocol}, json::value(port.number));
+    one.told = as_ready || (one.ready && !one.going);
     out.push_back(std::move(one));
   }
   return out;
@@ -205,12 +209,17 @@ class EndpointController final : public Reconciler {
     }
     json::object parts;
     json::array subsets;
+    std::size_t room = kAddressesOfEndpoints;
     for (const auto& [text, group] : groups) {
       json::object subset;
-      if (!group.ready.empty())
-        subset["addresses"] = group.ready;
-      if (!group.not_ready.empty())
-        subset["notReadyAddresses"] = group.not_ready;
+      for (const auto& [list, all] : {std::pair("addresses", &group.ready), std::pair("notReadyAddresses", &group.not_ready)}) {
+        const std::size_t count = std::min(room, all->size());
+        room -= count;
+        if (count > 0)
+          subset[list] = json::array(all->begin(), all->begin() + static_cast<std::ptrdiff_t>(count));
+      }
+      if (subset.empty())
+        continue;
       subset["ports"] = group.ports;
       subsets.push_back(std::move(subset));
     }
@@ -233,30 +242,46 @@ class EndpointController final : public Reconciler {
     json::object address{{"ip", one.ip}, {"targetRef", reference}};
     if (!one.node.empty())
       address["nodeName"] = one.node;
-    (one.ready && !one.going ? group.ready : group.not_ready).push_back(std::move(address));
-    json::object end{
-        {"addresses", json::array{json::string_view(one.ip)}},
-        {"conditions", {{"ready", one.ready && !one.going}, {"serving", one.ready}, {"terminating", one.going}}},
-        {"targetRef", std::move(reference)}};
+    if (!one.host.empty())
+      address["hostname"] = one.host;
+    (one.told ? group.ready : group.not_ready).push_back(std::move(address));
+    json::object end{{"addresses", json::array{json::string_view(one.ip)}},
+                     {"conditions", {{"ready", one.told}, {"serving", one.ready}, {"terminating", one.going}}},
+                     {"targetRef", std::move(reference)}};
+    if (!one.host.empty())
+      end["hostname"] = one.host;
     if (!one.node.empty())
       end["nodeName"] = one.node;
     group.slice.push_back(std::move(end));
   }
 
-  // A slice for each group; the first, or the only one and empty, has the plain name.
+  // Parts of a slice that would be too long. What an end's part is follows from itself alone, so that one that comes or
+  // goes changes one part; the number of parts doubles.
+  static std::vector<json::array> parts_of(json::array ends) {
+    std::size_t count = 1;
+    if (ends.size() > kEndsOfSlice)
+      while (ends.size() > count * kEndsOfSlice / 2) count *= 2;
+    std::vector<json::array> out(count);
+    for (json::value& end : ends)
+      out[std::hash<std::string>()(text_in(part(end, "targetRef"), "uid")) % count].push_back(std::move(end));
+    return out;
+  }
+
+  // Slices for each group; the first, or the only one and empty, has the plain name.
   static void keep_slices(const ObjectView& view, const Object& service, const json::object& labels,
                           std::map<std::string, SamePorts>& groups, Instant now, Wishes& out) {
     const json::object owner = owner_reference(service, "v1", "Service");
     if (groups.empty())
       groups[""];
     std::set<std::string> kept;
-    for (auto& [text, group] : groups) {
-      const std::string plain = slice_name(service, kOfServices);
-      const std::string name = kept.empty() ? plain : format("{}-{}", plain, kept.size());
-      kept.insert(name);
-      keep(view, now, out, kSlices, service.meta.ns, name, labels, &owner,
-           {{"addressType", "IPv4"}, {"endpoints", std::move(group.slice)}, {"ports", std::move(group.ports)}});
-    }
+    for (auto& [text, group] : groups)
+      for (json::array& ends : parts_of(std::move(group.slice))) {
+        const std::string plain = slice_name(service, kOfServices);
+        const std::string name = kept.empty() ? plain : format("{}-{}", plain, kept.size());
+        kept.insert(name);
+        keep(view, now, out, kSlices, service.meta.ns, name, labels, &owner,
+             {{"addressType", "IPv4"}, {"endpoints", std::move(ends)}, {"ports", group.ports}});
+      }
     remove_slices_but(view, service.meta.ns, service.meta.name, kOfServices, kept, out);
   }
 

@@ -16,7 +16,7 @@ void wish_new(Wishes& out, const ObjectView& view, Instant now, std::string_view
   out.add(PutObject{std::move(object), 0}, std::move(read));
 }
 
-json::object body_of(const Object& object) { return json::parse(object.body).as_object(); }
+json::object body_of(const Object& object) { return json::parse(object.body.get()).as_object(); }
 
 Object with_body(const Object& object, const json::object& body) {
   Object changed = object;

@@ -2,7 +2,9 @@
 // (kinds/node_view.h). It comes and goes with the record; one that users made for themselves is theirs.
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/kinds/node_change.h"
 #include "frontends/kube/kinds/node_view.h"
+#include "frontends/kube/store/stored_object.h"
 
 namespace lockstep::kube {
 
@@ -29,6 +31,14 @@ class NodeController final : public Reconciler {
     const auto object = view.find(kNodes, "", name);
     if (node && !object) {
       wish_new(out, view, now, kNodes, new_node_tree(*node), {{Kind::kNode, {}, 0, 0, node->id}});
+    } else if (node && object && !is_deleting(*object) && !object->shows.empty()) {
+      // What the object said before the record knew, or since somebody changed it otherwise than by the API.
+      auto change = node_change(*node, nullptr, tree_of(*object, {"v1", "Node"}, {}), {});
+      if (!change)
+        return;
+      change->added_counted.reset();  // what the record says is what is shown
+      if (change->labels || change->marks)
+        out.add(std::move(*change), {.records = {{key_of(*object), object->meta.seq}}});
     } else if (!node && object && !is_deleting(*object)) {
       const bool ours = !object->shows.empty();
       if (ours)

@@ -5,6 +5,7 @@
 #include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/sysctls.h"
+#include "frontends/kube/kinds/pod_wait.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
@@ -72,9 +73,7 @@ class PodEvents {
     if (now_ < due)
       out_.look_again(due);
     else if (recent(due))
-      tell(kScheduler, kWarning, "FailedScheduling",
-           format("0/{} nodes are available now: job {} waits for room, or for its turn", view_.tables().nodes.size(),
-                  records_.job->id.value));
+      tell(kScheduler, kWarning, "FailedScheduling", waiting_for_nodes(view_.tables(), *records_.job));
   }
 
   void tell_container(const ContainerStatus& one) {

@@ -67,6 +67,17 @@ PodReading read_pod(Ref<Object> pod, const Tables& tables) {
   const std::string policy = text_in(spec, "restartPolicy");
   out.restarts_on_failure = policy == "OnFailure";
   out.restarts_never = policy == "Never";
+  out.address = text_in(status, "podIP");
+  out.host_name = text_in(spec, "hostname");
+  out.subdomain = text_in(spec, "subdomain");
+  if (const json::array* containers = member_array(spec, "containers"))
+    for (const json::value& container : *containers)
+      if (const json::array* ports = member_array(container, "ports"))
+        for (const json::value& port : *ports) {
+          const std::string protocol = text_in(port, "protocol");
+          out.ports.push_back(
+              {text_in(port, "name"), protocol.empty() ? "TCP" : protocol, whole_in(port, "containerPort", 0)});
+        }
   if (const json::array* conditions = member_array(status, "conditions"))
     for (const json::value& one : *conditions) {
       out.conditions.push_back({text_in(one, "type"), text_in(one, "status")});

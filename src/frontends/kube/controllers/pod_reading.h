@@ -31,6 +31,10 @@ struct PodReading {
   struct Condition {
     std::string type, status;
   };
+  struct Port {
+    std::string name, protocol;
+    std::int64_t number = 0;
+  };
 
   Ref<Object> object;
   Phase phase = Phase::kPending;
@@ -43,6 +47,9 @@ struct PodReading {
   std::string reason;  // of the status: "Evicted"
   std::vector<Container> containers;
   std::vector<Condition> conditions;
+  std::string address;               // "" = none yet
+  std::string host_name, subdomain;  // as the spec says
+  std::vector<Port> ports;           // of its containers
 
   bool deleting() const { return object->meta.extra && object->meta.extra->deleting; }
   bool ended() const { return phase == Phase::kSucceeded || phase == Phase::kFailed; }

@@ -10,17 +10,20 @@
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/kinds/pod_placement.h"
+#include "frontends/kube/kinds/pod_terms.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/sysctls.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/selectors.h"
 #include "frontends/kube/store/stored_object.h"
+#include "model/bounds.h"
 #include "model/job.h"
+#include "rules/labels.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kNodes = "nodes";
 constexpr const char* kScheduler = "default-scheduler";
 constexpr const char* kGated = "Scheduling is blocked due to non-empty scheduling gates";
 
@@ -33,43 +36,32 @@ Ref<Object> find(const Tables& tables, std::string_view type, std::string_view n
 
 // --- where ---
 
-struct Places {
-  std::optional<std::vector<std::string>> nodes;  // nothing: any
-  std::vector<std::string> refused;               // why, for each that will not do
-  bool none = false;                              // none will do
-};
-
-bool chooses_nodes(const json::value& spec) {
-  return !text_in(spec, "nodeName").empty() || part(spec, "nodeSelector").is_object() ||
-         part(part(part(spec, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
-             .is_object();
+// Namespaces by their labels.
+std::vector<std::string> namespaces_of(const Tables& tables, const json::value& selector) {
+  std::vector<std::string> out;
+  const auto read = read_label_selector(selector);
+  const std::string type("namespaces");
+  for (auto at = tables.objects.lower_bound({type, "", ""});
+       read.ok() && at != tables.objects.end() && std::get<0>(at->first) == type && out.size() < kNamesMax; ++at) {
+    const Labels* labels = at->second->meta.extra ? &at->second->meta.extra->labels : nullptr;
+    if (read->matches([&](std::string_view key) -> std::optional<std::string_view> {
+          const std::string* value = labels ? label_of(*labels, key) : nullptr;
+          return value ? std::optional<std::string_view>(*value) : std::nullopt;
+        }))
+      out.push_back(at->second->meta.name);
+  }
+  return out;
 }
 
-// A node's object is read only where the pod or the node itself says something that could part them.
-Places places_of(const Tables& tables, const json::object& pod) {
-  Places out;
-  std::vector<std::string> fit;
-  const bool chooses = chooses_nodes(spec_of(pod));
-  const std::string type(kNodes);
+// Why none of the nodes will ever do, as they are now; "": one will, when it has room.
+std::string refused_by_all(const Tables& tables, const GroupSpec& group) {
+  std::vector<std::string> why;
   for (const auto& [id, node] : tables.nodes) {
-    const auto object = find(tables, kNodes, "", node->meta.name);
-    if (!object || (!chooses && object->body.find("\"taints\"") == std::string::npos)) {
-      if (!object && chooses)
-        continue;  // it has just joined
-      fit.push_back(node->meta.name);
-      continue;
-    }
-    const json::object tree = tree_of(*object, {"v1", "Node"}, wall_offset_of(tables));
-    // What follows from its record (drained, lost) is the planner's to respect: the pod waits for it there.
-    if (std::string why = node_refuses(pod, tree); why.empty())
-      fit.push_back(node->meta.name);
-    else
-      out.refused.push_back(std::move(why));
+    why.push_back(node_keeps_off(group, *node));
+    if (why.back().empty())
+      return {};
   }
-  out.none = fit.empty();
-  if (chooses || !out.refused.empty())
-    out.nodes = std::move(fit);
-  return out;
+  return unschedulable_words(tables.nodes.size(), std::move(why));
 }
 
 // --- whose, and with what ---
@@ -114,7 +106,7 @@ bool others_use(const Tables& tables, const json::object& pod, const std::string
 Result<std::string> path_to_be(const Tables& tables, const json::object& pod, const Object& claim,
                                const json::object& tree) {
   const auto storage = find(tables, kStorageClasses, "", storage_class_of(tree));
-  const json::value rules = storage ? json::parse(storage->body) : json::value();
+  const json::value rules = storage ? json::parse(storage->body.get()) : json::value();
   if (text_in(rules, "provisioner") != kLocalProvisioner || is_deleting(claim) ||
       text_in(part(tree, "spec"), "volumeMode") == "Block" || others_use(tables, pod, claim.meta.name, true))
     return Error{Errc::kUnavailable, "pod has unbound immediate PersistentVolumeClaims", {}};
@@ -162,34 +154,11 @@ Result<ClaimedVolumes> claims_of(const Tables& tables, const json::object& pod) 
   return out;
 }
 
-// Leaves out the nodes on which a volume is not.
-void keep_near_volumes(const Tables& tables, const std::vector<json::value>& volumes, Places& places) {
-  for (const json::value& required : volumes) {
-    const json::object asks{
-        {"spec",
-         {{"affinity", {{"nodeAffinity", {{"requiredDuringSchedulingIgnoredDuringExecution", required}}}}},
-          {"tolerations", json::array{json::object{{"operator", "Exists"}}}}}}};
-    std::vector<std::string> kept;
-    for (const auto& [id, node] : tables.nodes) {
-      const std::string& name = node->meta.name;
-      const auto object = find(tables, kNodes, "", name);
-      if (!object || (places.nodes && std::ranges::find(*places.nodes, name) == places.nodes->end()))
-        continue;
-      if (node_refuses(asks, tree_of(*object, {"v1", "Node"}, wall_offset_of(tables))).empty())
-        kept.push_back(name);
-      else
-        places.refused.emplace_back("node(s) had volume node affinity conflict");
-    }
-    places.none = places.none || kept.empty();
-    places.nodes = std::move(kept);
-  }
-}
-
 std::vector<std::string> name_servers_of(const Tables& tables) {
   const auto dns = find(tables, "services", "kube-system", "kube-dns");
   if (!dns)
     return {};
-  const std::string address = text_in(part(json::parse(dns->body), "spec"), "clusterIP");
+  const std::string address = text_in(part(json::parse(dns->body.get()), "spec"), "clusterIP");
   return address.empty() || address == "None" ? std::vector<std::string>{} : std::vector<std::string>{address};
 }
 
@@ -262,22 +231,17 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
     status["startTime"] = time_text(now, wall_offset_of(tables));
     return PodWork{PutObject{object_of(kPods, std::move(tree)), if_seq}, std::move(refusal.message)};
   }
-  Places places = places_of(tables, tree);
-  if (places.none)
-    return wait("Unschedulable", unschedulable_words(std::move(places.refused)));
   auto claims = claims_of(tables, tree);
   if (!claims.ok())
     return wait("Unschedulable", claims.error().message);
-  keep_near_volumes(tables, claims->nodes, places);
-  if (places.none)
-    return wait("Unschedulable", unschedulable_words(std::move(places.refused)));
   const User* owner = owner_of(tables);
   if (!owner)
     return wait("Unschedulable", "the cluster does not know its root yet: any command of his tells it");
   PodSite site;
   site.user = owner->id;
-  site.nodes = std::move(places.nodes);
+  site.namespaces = [&](const json::value& selector) { return namespaces_of(tables, selector); };
   site.claims = std::move(claims->paths);
+  site.volume_nodes = std::move(claims->nodes);
   site.name_servers = name_servers_of(tables);
   if (tables.account(ns))
     site.account = ns;
@@ -287,6 +251,8 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
   site.nice = static_cast<std::int32_t>(
       -std::clamp<std::int64_t>(integer_in(spec, "priority").value_or(0), -kNiceMost, kNiceMost));
   JobSpec job = TRY(job_of_pod(tree, site));
+  if (std::string why = refused_by_all(tables, job.groups.get().front()); !why.empty())
+    return wait("Unschedulable", std::move(why));
   drop_scheduled(tree);
   Object object = object_of(kPods, std::move(tree));
   object.shows = {{.kind = Kind::kJob}, {.kind = Kind::kTask}};

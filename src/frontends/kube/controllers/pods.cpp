@@ -26,6 +26,11 @@ constexpr std::string_view kAwaited[] = {"nodes", "persistentvolumeclaims", "per
 
 bool waits_for_work(const Object& pod) { return pod.shows.empty() && pod.ended.empty() && !is_deleting(pod); }
 
+// It was preempted and will not go on.
+bool makes_room(const Job& job) {
+  return job.eviction && job.eviction->nodes.empty() && job.eviction->mode == PreemptMode::kCancel;
+}
+
 class PodController final : public Reconciler {
  public:
   std::string_view name() const override { return "pods"; }
@@ -55,6 +60,9 @@ class PodController final : public Reconciler {
       return;
     if (is_final(records.job->state))
       keep_end(view, pod, out);
+    else if (makes_room(*records.job) && !is_deleting(pod))
+      // Whoever made it makes another. Its view says for what it went.
+      out.add(RemoveObject{pod.type, pod.meta.ns, pod.meta.name, pod.meta.seq});
     else if (is_deleting(pod))
       kill_late(pod, *records.job, now, out);
     else if (records.job->state == JobState::kRunning)
@@ -82,12 +90,12 @@ class PodController final : public Reconciler {
   static void resize(const ObjectView& view, const Object& pod, const Job& job, Instant now, Wishes& out) {
     const PodSize wanted = size_of_pod(body_of(pod));
     const Resources& has = job.spec->groups.front().per_task;
-    if (wanted == PodSize{has.cores, std::max<std::int64_t>(0, has.memory_mb)})
+    if (wanted == size_of(has))
       return;
     const PodRecords records = records_of_pod(view.tables(), pod);
-    if (!records.node || wanted.cores > records.node->cores || wanted.memory_mb > records.node->memory_mb)
+    if (!records.node || wanted.cores + wanted.shared_milli / 1000 > records.node->cores || wanted.memory_mb > records.node->memory_mb)
       return;
-    out.add(UpdateJob{.target = {job.id, {}}, .cores_per_task = wanted.cores, .memory_mb_per_task = wanted.memory_mb},
+    out.add(UpdateJob{.target = {job.id, {}}, .cores_per_task = wanted.cores, .shared_milli_per_task = wanted.shared_milli, .memory_mb_per_task = wanted.memory_mb},
             {.records = {{key_of(pod), pod.meta.seq}}});
     out.look_again(now + kResizeAgain);
   }

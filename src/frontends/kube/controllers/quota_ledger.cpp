@@ -2,6 +2,7 @@
 
 #include <boost/json/parse.hpp>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/controllers/new_object.h"
 
@@ -86,7 +87,8 @@ std::vector<CommandBody> QuotaLedger::take() {
     line.touched = false;
     json::object body = line.body;
     body["status"].as_object()["used"] = amounts_object(line.used);
-    out.emplace_back(PutObject{with_body(*line.quota, body), line.quota->meta.seq});
+    const Seq read = mutant(Mutant::kQuotaOverrun) ? 0 : line.quota->meta.seq;
+    out.emplace_back(PutObject{with_body(*line.quota, body), read});
   }
   return out;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
+
 namespace lockstep::kube {
 
 namespace {
@@ -68,6 +70,8 @@ Actor::Turn Reconcilers::step(Instant now, ActorBudget budget) {
     for (auto& wish : wishes.wishes) {
       asked_[++last_ask_] = work;
       ++waits.open;
+      if (mutant(Mutant::kStaleController))
+        wish.read = {};
       turn.asks.push_back({last_ask_, std::move(wish.body), std::move(wish.read), std::move(wish.also)});
     }
   }

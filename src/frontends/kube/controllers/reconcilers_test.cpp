@@ -82,7 +82,7 @@ struct Rig {
     return tables.objects.contains({type, ns, name});
   }
   json::object body(const char* type, const char* ns, const char* name) const {
-    return json::parse(tables.objects.at({type, ns, name})->body).as_object();
+    return json::parse(tables.objects.at({type, ns, name})->body.get()).as_object();
   }
 };
 

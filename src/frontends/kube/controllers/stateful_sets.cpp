@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/controllers/controller_history.h"
 #include "frontends/kube/controllers/controllers.h"
@@ -53,7 +54,7 @@ class StatefulLook {
     wanted_ = std::max<std::int64_t>(0, whole_in(spec, "replicas", 1));
     first_ = whole_in(part(spec, "ordinals"), "start", 0);
     min_ready_ = seconds(whole_in(spec, "minReadySeconds", 0));
-    ordered_ = text_in(spec, "podManagementPolicy") != "Parallel";
+    ordered_ = text_in(spec, "podManagementPolicy") != "Parallel" && !mutant(Mutant::kOrdinalsAtOnce);
     if (const json::object* had = member_object(tree_, "status"))
       status_ = *had;
   }

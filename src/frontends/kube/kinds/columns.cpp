@@ -256,6 +256,57 @@ Column column(const char* name, const char* type = "string", int priority = 0) {
   return {name, type, std::string_view(name) == "Name" ? "name" : "", "", priority};
 }
 
+// "cpu: 12%/50%, memory: <unknown>/1Gi" of an autoscaler, in the real server's words.
+std::string targets_of(const Looked& of) {
+  constexpr std::size_t kShown = 2;
+  const json::value* metrics = at(of, "spec.metrics");
+  const json::value* current = at(of, "status.currentMetrics");
+  if (!metrics || !metrics->is_array() || metrics->get_array().empty())
+    return "<none>";
+  std::string out;
+  std::size_t n = 0;
+  for (const json::value& metric : metrics->get_array()) {
+    if (n == kShown) {
+      out += format(" + {} more...", metrics->get_array().size() - kShown);
+      break;
+    }
+    const bool of_one = word_in(metric, "type") == "ContainerResource";
+    const char* kind = of_one ? "containerResource" : word_in(metric, "type") == "Resource" ? "resource" : nullptr;
+    const json::value* source = kind ? member(metric, kind) : nullptr;
+    const json::value* target = source ? member(*source, "target") : nullptr;
+    const json::value* told = current && current->is_array() && current->get_array().size() > n
+                                  ? member(current->get_array()[n], kind ? kind : "")
+                                  : nullptr;
+    const json::value* now = told ? member(*told, "current") : nullptr;
+    out += n++ > 0 ? ", " : "";
+    if (!target) {
+      out += "<unknown type>";
+    } else if (const std::string average = word_in(*target, "averageValue"); !average.empty()) {
+      out += format("{}: {}/{}", word_in(*source, "name"), now ? word_in(*now, "averageValue") : "<unknown>", average);
+    } else {
+      const std::string wanted = number_in(*target, "averageUtilization");
+      const std::string is = now ? number_in(*now, "averageUtilization") : "";
+      out += format("{}: {}/{}", word_in(*source, "name"), is.empty() ? "<unknown>" : is + "%",
+                    wanted.empty() ? "<auto>" : wanted + "%");
+    }
+  }
+  return out;
+}
+
+std::string service_of_api(const Looked& of) {
+  const std::string name = text(of, "spec.service.name");
+  return name.empty() ? "Local" : text(of, "spec.service.namespace") + "/" + name;
+}
+
+std::string available(const Looked& of) {
+  if (const json::value* conditions = at(of, "status.conditions"); conditions && conditions->is_array())
+    for (const json::value& one : conditions->get_array())
+      if (word_in(one, "type") == "Available")
+        return word_in(one, "status") == "True" ? "True"
+                                                : format("{} ({})", word_in(one, "status"), word_in(one, "reason"));
+  return "Unknown";
+}
+
 Shown name_column() {
   return {column("Name"), [](const Looked& of) -> json::value { return said(text(of, "metadata.name")); }};
 }
@@ -306,6 +357,12 @@ std::map<std::string, Rows, std::less<>> make_rows() {
            "External-IP", [](const Looked& of) { return node_address(of, "ExternalIP"); }, 1),
        words("OS-Image", "status.nodeInfo.osImage", 1), words("Kernel-Version", "status.nodeInfo.kernelVersion", 1),
        words("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", 1)});
+  put("jobs.lockstep.io",
+      {words("Job-Name", "spec.name"), words("User", "spec.user"), words("State", "status.state"),
+       words("Nodes", "status.nodes"), words("Reason", "status.reason")},
+      true,
+      {words("Namespace", "spec.namespace", 1), words("Account", "spec.account", 1),
+       words("Partition", "spec.partition", 1), words("Expected-Start", "status.expectedStartTime", 1)});
   put("namespaces", {words("Status", "status.phase")});
   put("configmaps", {{column("Data"), [](const Looked& of) -> json::value {
                         return size_at("data")(of).to_number<std::int64_t>() +
@@ -409,8 +466,9 @@ std::map<std::string, Rows, std::less<>> make_rows() {
             [](const Looked& of) {
               return text(of, "spec.scaleTargetRef.kind") + "/" + text(of, "spec.scaleTargetRef.name");
             }),
-       count("MinPods", "spec.minReplicas"), count("MaxPods", "spec.maxReplicas"),
+       made("Targets", targets_of), count("MinPods", "spec.minReplicas"), count("MaxPods", "spec.maxReplicas"),
        count("Replicas", "status.currentReplicas")});
+  put("apiservices.apiregistration.k8s.io", {made("Service", service_of_api), made("Available", available)});
   put("poddisruptionbudgets.policy",
       {words("Min Available", "spec.minAvailable"), words("Max Unavailable", "spec.maxUnavailable"),
        count("Allowed Disruptions", "status.disruptionsAllowed")});

@@ -5,8 +5,11 @@
 #include <map>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/quantity.h"
 #include "frontends/kube/machinery/timestamps.h"
+#include "model/bounds.h"
 
 namespace lockstep::kube {
 
@@ -16,6 +19,8 @@ constexpr const char* kUnschedulable = "node.kubernetes.io/unschedulable";
 constexpr const char* kNotReady = "node.kubernetes.io/not-ready";
 constexpr const char* kUnreachable = "node.kubernetes.io/unreachable";
 constexpr const char* kPodsMost = "110";
+constexpr std::string_view kHugePages = "hugepages-", kDevices = "nvidia.com/";
+constexpr const char* kReason = "lockstep.io/reason";  // annotation: why the node is drained or away
 
 json::object& object_at(json::object& tree, std::string_view name) {
   json::value& value = tree[name];
@@ -27,12 +32,17 @@ std::string time_of(Instant at, Duration wall_offset) { return timestamp_text(Wa
 json::object capacity_of(const Node& node) {
   std::size_t gpus = 0;
   for (const Device& device : node.devices) gpus += device.kind == "gpu" && device.healthy;
-  json::object out{{"cpu", std::to_string(node.sockets * node.cores)},
+  json::object out{{"cpu", std::to_string(node.cores)},
                    {"memory", format("{}Mi", node.memory_mb)},
                    {"ephemeral-storage", format("{}Mi", node.tmp_disk_mb)},
                    {"pods", kPodsMost}};
   if (gpus > 0)
     out["nvidia.com/gpu"] = std::to_string(gpus);
+  for (const Counted& one : node.counted)
+    if (one.name.starts_with(kHugePages))
+      out[one.name] = format("{}Mi", one.count);
+    else if (one.name.find('/') != one.name.npos)
+      out[one.name] = std::to_string(one.count);
   return out;
 }
 
@@ -71,7 +81,7 @@ void show_taints(json::object& spec, const Node& node) {
     for (const json::value& one : own->get_array()) {
       const json::value* key = member(one, "key");
       const std::string_view name = key ? text_of(*key) : "";
-      if (name != kUnschedulable && name != kNotReady && name != kUnreachable)
+      if (!follows_from_record(name))
         taints.push_back(one);
     }
   const auto add = [&](const char* key, const char* effect) { taints.push_back({{"key", key}, {"effect", effect}}); };
@@ -93,6 +103,32 @@ void show_taints(json::object& spec, const Node& node) {
 
 }  // namespace
 
+bool follows_from_record(std::string_view taint) {
+  return taint == kUnschedulable || taint == kNotReady || taint == kUnreachable;
+}
+
+std::vector<Counted> counted_of_node(const json::object& tree, const Node& node) {
+  std::vector<Counted> out;
+  const json::object* capacity = part(part(tree, "status"), "capacity").if_object();
+  if (!capacity)
+    return out;
+  for (const auto& [key, value] : *capacity) {
+    const std::string name(key);
+    const bool pages = name.starts_with(kHugePages);
+    const bool own = std::ranges::any_of(node.counted, [&](const Counted& one) {
+      return one.name == name && std::ranges::find(node.added_counted, one) == node.added_counted.end();
+    });
+    if (own || name.starts_with(kDevices) || (!pages && name.find('/') == name.npos) || out.size() >= kAsksMax)
+      continue;
+    const auto amount = parse_quantity(text_of(value));
+    const std::int64_t count = amount.ok() ? amount->whole() / (pages ? 1 << 20 : 1) : 0;
+    if (count > 0)
+      out.push_back({name, std::min(count, kMegabytesMax)});
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
 json::object new_node_tree(const Node& node) {
   json::object labels{{"kubernetes.io/hostname", node.meta.name},
                       {"kubernetes.io/os", "linux"},
@@ -103,6 +139,12 @@ json::object new_node_tree(const Node& node) {
 }
 
 void show_node(json::object& tree, const Node& node, Duration wall_offset) {
+  json::object& annotations = object_at(object_at(tree, "metadata"), "annotations");
+  annotations.erase(kReason);
+  if (const NodeReason reason = reason_of(node); !reason.words.empty())
+    annotations[kReason] = reason.words;
+  if (annotations.empty())
+    tree["metadata"].as_object().erase("annotations");
   json::object& spec = object_at(tree, "spec");
   if (!node.task_range.empty()) {
     spec["podCIDR"] = node.task_range;

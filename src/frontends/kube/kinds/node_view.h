@@ -3,6 +3,8 @@
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <string_view>
+#include <vector>
 
 #include "base/time.h"
 #include "model/node.h"
@@ -10,6 +12,11 @@
 namespace lockstep::kube {
 
 namespace json = boost::json;
+
+// Whether a taint follows from the record: it is nobody's to set.
+bool follows_from_record(std::string_view taint);
+// Amounts of a Node's status that users count there beside what its agent tells: capacity.
+std::vector<Counted> counted_of_node(const json::object& tree, const Node& node);
 
 // The object of a node that has just joined.
 json::object new_node_tree(const Node& node);

@@ -46,9 +46,11 @@ std::string lines_of(const json::value& pairs) {
 
 }  // namespace
 
-std::string expanded(std::string_view text, const Variables& known) {
+std::optional<std::string> expanded(std::string_view text, const Variables& known) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
+    if (out.size() > kVariableBytesMax)
+      return std::nullopt;
     if (text[i] != '$' || i + 1 >= text.size()) {
       out += text[i];
       continue;
@@ -70,7 +72,7 @@ std::string expanded(std::string_view text, const Variables& known) {
       out += text.substr(i, end - i + 1);
     i = end;
   }
-  return out;
+  return out.size() > kVariableBytesMax ? std::nullopt : std::optional(std::move(out));
 }
 
 std::optional<std::string> field_of_pod(const json::object& pod, std::string_view path) {
@@ -121,6 +123,8 @@ std::vector<std::pair<std::string, std::string>> plain_variables(const json::obj
                                                                  const json::value& container) {
   std::vector<std::pair<std::string, std::string>> out;
   Variables known;
+  std::map<std::string, std::size_t, std::less<>> places;
+  std::size_t bytes = 0;
   for (const json::value& one : list_in(container, "env")) {
     const std::string name = text_in(one, "name");
     std::optional<std::string> value;
@@ -128,11 +132,14 @@ std::vector<std::pair<std::string, std::string>> plain_variables(const json::obj
       value = expanded(text_in(one, "value"), known);
     else if (const json::value& field = part(part(one, "valueFrom"), "fieldRef"); field.is_object())
       value = field_of_pod(pod, text_in(field, "fieldPath"));
-    if (!value)
-      continue;
+    if (!value || (bytes += name.size() + value->size()) > kVariablesOfPodMax)
+      continue;  // the node is told why the container cannot start (server/pod_files)
     known[name] = *value;
-    std::erase_if(out, [&](const auto& earlier) { return earlier.first == name; });
-    out.emplace_back(name, std::move(*value));
+    const auto [place, is_new] = places.emplace(name, out.size());
+    if (is_new)
+      out.emplace_back(name, std::move(*value));
+    else
+      out[place->second].second = std::move(*value);
   }
   return out;
 }

@@ -17,8 +17,13 @@ namespace json = boost::json;
 
 using Variables = std::map<std::string, std::string, std::less<>>;
 
-// "$(NAME)" becomes the variable's value where there is one, "$$(NAME)" the text "$(NAME)".
-std::string expanded(std::string_view text, const Variables& known);
+// Of one value, and of all of a container: Linux starts no program with longer ones (execve(2): MAX_ARG_STRLEN, and a
+// quarter of the usual stack).
+inline constexpr std::size_t kVariableBytesMax = 128 << 10, kVariablesOfPodMax = 1 << 20;
+
+// "$(NAME)" becomes the variable's value where there is one, "$$(NAME)" the text "$(NAME)". Nothing: it is longer than
+// kVariableBytesMax, as a few that name each other twice soon are.
+std::optional<std::string> expanded(std::string_view text, const Variables& known);
 
 // A field that a variable or a file of the downward API names ("metadata.labels['a']", "spec.nodeName"), as far as the
 // pod's own tree says it. Nothing: the tree does not.
@@ -31,7 +36,7 @@ struct NodeAmounts {
 std::optional<std::string> resource_of_container(const json::value& container, const json::value& reference,
                                                  const NodeAmounts& node);
 
-// Variables whose values the tree says, in order; later ones win.
+// Variables whose values the tree says, in order, as far as the bounds go; of a name that comes again the last value.
 std::vector<std::pair<std::string, std::string>> plain_variables(const json::object& pod, const json::value& container);
 
 }  // namespace lockstep::kube

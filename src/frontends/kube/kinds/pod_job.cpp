@@ -2,32 +2,37 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_containers.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/quota.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "wire/front_end_files.h"
+#include "model/bounds.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kGpu = "nvidia.com/gpu", kMig = "nvidia.com/mig-";
+constexpr std::string_view kGpu = "nvidia.com/gpu", kMig = "nvidia.com/mig-", kHugePages = "hugepages-";
 constexpr std::size_t kHostNameMax = 63;
 constexpr std::int64_t kMegabyte = 1 << 20, kCountMax = 1'000'000;
 
 // --- amounts ---
 
-// Memory is what the containers may take. It is granted, and so counted on the node, where each of them has a limit;
-// else they share what is there, as Kubernetes lets them.
-std::int64_t memory_mb_of(const json::object& pod) {
-  for (const json::value& one : containers_in(pod, "containers"))
-    if (!quantity_in(part(part(one, "resources"), "limits"), "memory"))
-      return 0;
-  const Amounts limits = pod_sums(pod, "limits");
-  const auto memory = limits.find("memory");
-  return memory == limits.end() ? 0 : (memory->second.whole() + kMegabyte - 1) / kMegabyte;
+std::int64_t megabytes(const Quantity& bytes) {
+  return std::clamp<std::int64_t>((bytes.whole() + kMegabyte - 1) / kMegabyte, 0, kMegabytesMax);
+}
+
+// Whole cores of its own for whom Kubernetes' static policy gives them: a guaranteed pod that asks for whole ones. All
+// others share the cores that nobody has for himself, by thousandths.
+void set_cores(Resources& needs, const json::object& pod, std::int64_t milli) {
+  milli = std::clamp<std::int64_t>(milli, 0, kCountMax * 1000);
+  if (milli % 1000 == 0 && qos_class(pod) == "Guaranteed")
+    needs.cores = static_cast<std::uint32_t>(milli / 1000);
+  else
+    needs.shared_milli = static_cast<std::uint32_t>(milli);
 }
 
 // Logs, layers and volumes on disk together, where every container has a limit.
@@ -40,17 +45,15 @@ std::uint64_t disk_bytes_of(const json::object& pod) {
   return disk == limits.end() || disk->second.sign() <= 0 ? 0 : static_cast<std::uint64_t>(disk->second.whole());
 }
 
-// Cores are whole: a pod that asks for less than one shares what is there with the others.
-std::uint32_t cores_of(const Quantity& amount) {
-  const std::int64_t milli = amount.thousandths();
-  return milli < 1000 ? 0 : static_cast<std::uint32_t>(std::min((milli + 999) / 1000, kCountMax));
-}
-
 Result<void> set_amounts(GroupSpec& group, const json::object& pod) {
   Resources& needs = group.per_task;
   for (const auto& [name, amount] : pod_sums(pod, "requests")) {
     if (name == "cpu") {
-      needs.cores = cores_of(amount);
+      set_cores(needs, pod, amount.thousandths());
+    } else if (name == "memory") {
+      needs.memory_mb = megabytes(amount);
+    } else if (amount.sign() > 0 && name.starts_with(kHugePages)) {
+      needs.counted.push_back({name, megabytes(amount)});
     } else if (amount.sign() > 0 && name.find('/') != name.npos) {
       if (!amount.is_whole() || amount.whole() > kCountMax)
         return invalid(format("{} of {} cannot be given: whole numbers up to {} can", amount.text(), name, kCountMax),
@@ -65,13 +68,12 @@ Result<void> set_amounts(GroupSpec& group, const json::object& pod) {
     }
   }
   group.overcommit = needs.cores == 0;
-  needs.memory_mb = memory_mb_of(pod);
   return {};
 }
 
 // --- volumes ---
 
-constexpr std::string_view kHugePages = "HugePages";
+constexpr std::string_view kHugeMedium = "HugePages";
 
 // "-2Mi" as mount(8) has it: "2M".
 std::string page_size_of(std::string_view text) {
@@ -88,9 +90,9 @@ SandboxVolume volume_of(const json::value& volume, const PodSite& site) {
   const auto claim = site.claims.find(out.name);
   if (const json::value& own = part(volume, "emptyDir"); own.is_object()) {
     const std::string medium = text_in(own, "medium");
-    out.kind = medium == "Memory" || medium.starts_with(kHugePages) ? kMemory : kDisk;
-    if (medium.starts_with(kHugePages))
-      out.path = medium == kHugePages ? "2M" : page_size_of(medium.substr(kHugePages.size()));
+    out.kind = medium == "Memory" || medium.starts_with(kHugeMedium) ? kMemory : kDisk;
+    if (medium.starts_with(kHugeMedium))
+      out.path = medium == kHugeMedium ? "2M" : page_size_of(medium.substr(kHugeMedium.size()));
     if (const auto bound = quantity_in(own, "sizeLimit"); bound && bound->sign() > 0)
       out.bytes_max = static_cast<std::uint64_t>(bound->whole());
   } else if (const json::value& host = part(volume, "hostPath"); host.is_object()) {
@@ -202,12 +204,17 @@ Sandbox sandbox_of(const json::object& pod, const PodSite& site) {
 }  // namespace
 
 PodSize size_of_pod(const json::object& pod) {
-  PodSize out;
+  Resources needs;
   const Amounts requests = pod_sums(pod, "requests");
   if (const auto cpu = requests.find("cpu"); cpu != requests.end())
-    out.cores = cores_of(cpu->second);
-  out.memory_mb = memory_mb_of(pod);
-  return out;
+    set_cores(needs, pod, cpu->second.thousandths());
+  if (const auto memory = requests.find("memory"); memory != requests.end())
+    needs.memory_mb = megabytes(memory->second);
+  return size_of(needs);
+}
+
+PodSize size_of(const Resources& granted) {
+  return {granted.cores, granted.shared_milli, std::max<std::int64_t>(0, granted.memory_mb)};
 }
 
 Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
@@ -219,7 +226,12 @@ Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   out.account = site.account;
   out.qos = site.qos;
   out.nice = site.nice;
-  out.requeue = false;  // a pod runs once: whoever made it makes another
+  out.labels = labels_of_pod(pod);
+  out.scope = text_in(part(pod, "metadata"), "namespace");
+  out.precedence = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(integer_in(spec, "priority").value_or(0), INT32_MIN, INT32_MAX));
+  out.waits_its_turn = text_in(spec, "preemptionPolicy") == "Never";
+  out.requeue = mutant(Mutant::kPodOnTwoNodes);  // a pod runs once: whoever made it makes another
   out.requeue_set = true;
   out.kill_wait = seconds(std::clamp<std::int64_t>(integer_in(spec, "terminationGracePeriodSeconds").value_or(30), 0,
                                                    std::int64_t{365} * 86'400));
@@ -232,8 +244,10 @@ Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   group.restart = RestartRule::kNever;
   TRY(set_amounts(group, pod));
   group.sandbox = sandbox_of(pod, site);
-  if (site.nodes)
-    group.only_nodes = *site.nodes;
+  if (const std::string node = text_in(spec, "nodeName"); !node.empty())
+    group.only_nodes = {node};
+  TRY(set_terms(group, pod, site.namespaces));
+  for (const json::value& selector : site.volume_nodes) TRY(keep_near(group, selector));
   out.groups = std::vector<GroupSpec>{std::move(group)};
   if (const json::array& containers = containers_in(pod, "containers"); !containers.empty())
     out.command = text_in(containers.front(), "image");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "frontends/kube/kinds/pod_terms.h"
 #include "model/spec.h"
 
 namespace lockstep::kube {
@@ -18,22 +19,24 @@ namespace json = boost::json;
 struct PodSite {
   UserId user;  // whose the job is
   std::string account, qos;
-  std::int32_t nice = 0;                          // below 0: before others
-  std::optional<std::vector<std::string>> nodes;  // it may run on, by name; nothing: any
-  std::map<std::string, std::string> claims;      // where claims lie on the node, by the volume's name
-  std::vector<std::string> name_servers;          // of the cluster's names; empty: as on the node
+  std::int32_t nice = 0;                      // below 0: before others
+  std::map<std::string, std::string> claims;  // where claims lie on the node, by the volume's name
+  std::vector<json::value> volume_nodes;      // nodeAffinity.required of each volume that has one
+  std::vector<std::string> name_servers;      // of the cluster's names; empty: as on the node
+  NamespacesOf namespaces = [](const json::value&) { return std::vector<std::string>(); };
 };
 
 // The pod's tree has its defaults and has passed validation. Errors: what no job can be (a field is named).
 Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site);
 
-// What its job is granted of cores (whole ones; 0 = it shares what is there) and memory (0 = likewise).
+// What its job is granted of cores, whole ones and thousandths of those that others have too, and of memory.
 struct PodSize {
-  std::uint32_t cores = 0;
+  std::uint32_t cores = 0, shared_milli = 0;
   std::int64_t memory_mb = 0;
   friend bool operator==(const PodSize&, const PodSize&) = default;
 };
 PodSize size_of_pod(const json::object& pod);
+PodSize size_of(const Resources& granted);
 
 inline constexpr const char* kClusterDomain = "cluster.local";
 

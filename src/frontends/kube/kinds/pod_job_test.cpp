@@ -78,14 +78,25 @@ TEST(PodJob, WhatItAsksOfItsNode) {
   const JobSpec shared = job(R"({"containers":[{"name":"a","image":"i","resources":{"requests":{"cpu":"400m"}}},
     {"name":"b","image":"i","resources":{"requests":{"cpu":"500m","memory":"1Gi"}}}]})");
   EXPECT_EQ(group_of(shared).per_task.cores, 0u);
+  EXPECT_EQ(group_of(shared).per_task.shared_milli, 900u);
   EXPECT_TRUE(group_of(shared).overcommit);
-  EXPECT_EQ(group_of(shared).per_task.memory_mb, 0) << "one container is without a limit";
+  EXPECT_TRUE(group_of(shared).spread);
+  EXPECT_EQ(group_of(shared).per_task.memory_mb, 1024) << "what is asked for, whatever the limits";
+  const std::string whole = R"({"cpu":"2","memory":"1Gi"})";
+  const JobSpec own = job(R"({"containers":[{"name":"a","image":"i","resources":{"requests":)" + whole +
+                          R"(,"limits":)" + whole + "}}]}");
+  EXPECT_EQ(group_of(own).per_task.cores, 2u) << "a guaranteed pod of whole cores has its own";
+  EXPECT_EQ(group_of(own).per_task.shared_milli, 0u);
+  EXPECT_FALSE(group_of(own).overcommit);
+  const JobSpec pages = job(R"({"containers":[{"name":"a","image":"i","resources":{"requests":{"hugepages-2Mi":"4Mi"},
+    "limits":{"hugepages-2Mi":"4Mi"}}}]})");
+  EXPECT_EQ(group_of(pages).per_task.counted, (std::vector<Counted>{{"hugepages-2Mi", 4}}));
   const JobSpec large = job(R"({"containers":[{"name":"a","image":"i","resources":{
     "requests":{"cpu":"1500m","memory":"1Gi","nvidia.com/gpu":"2","nvidia.com/mig-1g.10gb":"1","example.com/x":"3"},
     "limits":{"cpu":"2","memory":"1Gi"}}}]})");
   const Resources& needs = group_of(large).per_task;
-  EXPECT_EQ(needs.cores, 2u);
-  EXPECT_FALSE(group_of(large).overcommit);
+  EXPECT_EQ(needs.shared_milli, 1500u);
+  EXPECT_FALSE(group_of(large).spread) << "what has devices is packed";
   EXPECT_EQ(needs.memory_mb, 1024);
   ASSERT_EQ(needs.devices.size(), 2u);
   EXPECT_EQ(needs.devices[0].count, 2u);
@@ -200,13 +211,19 @@ TEST(PodPlacement, SelectorsAffinityAndTaints) {
   EXPECT_NE(affinity(R"({"matchExpressions":[{"key":"disk","operator":"DoesNotExist"}]})"), "");
   EXPECT_EQ(affinity(R"({},{"matchFields":[{"key":"metadata.name","operator":"In","values":["n1"]}]})"), "");
   EXPECT_NE(affinity("{}"), "") << "a term that says nothing matches nothing";
-  EXPECT_EQ(unschedulable_words({"b", "a", "b"}), "0/3 nodes are available: 1 a, 2 b.");
+  EXPECT_EQ(unschedulable_words(3, {"b", "a", "b"}), "0/3 nodes are available: 1 a, 2 b.");
 }
 
 TEST(PodEnv, ReferencesAsKubernetesExpandsThem) {
   const Variables known{{"A", "x"}, {"B", ""}};
   EXPECT_EQ(expanded("$(A)-$(B)-$(C)", known), "x--$(C)");
   EXPECT_EQ(expanded("$$(A) $$$(A) $A $( $", known), "$(A) $x $A $( $");
+  Variables doubling{{"V0", std::string(1024, 'x')}};
+  for (int i = 1; i < 30; ++i)
+    if (const auto value = expanded(format("$(V{0})$(V{0})", i - 1), doubling))
+      doubling[format("V{}", i)] = *value;
+  EXPECT_EQ(doubling.at("V7").size(), kVariableBytesMax);
+  EXPECT_FALSE(doubling.contains("V8"));
   const json::object one = tree(R"({"resources":{"limits":{"cpu":"1500m","memory":"3Mi"}}})");
   EXPECT_EQ(resource_of_container(one, tree(R"({"resource":"limits.cpu"})"), {}), "2");
   EXPECT_EQ(resource_of_container(one, tree(R"({"resource":"limits.cpu","divisor":"1m"})"), {}), "1500");

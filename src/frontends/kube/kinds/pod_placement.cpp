@@ -92,12 +92,12 @@ std::string node_refuses(const json::object& pod, const json::object& node) {
   return labels_match(spec, node) ? "" : kWrongLabels;
 }
 
-std::string unschedulable_words(std::vector<std::string> why) {
+std::string unschedulable_words(std::size_t nodes, std::vector<std::string> why) {
   std::map<std::string, int> counts;
   for (std::string& one : why) ++counts[std::move(one)];
-  if (why.empty())
+  if (nodes == 0)
     return "no nodes available to schedule pods";
-  std::string out = format("0/{} nodes are available:", why.size());
+  std::string out = format("0/{} nodes are available:", nodes);
   const char* before = " ";
   for (const auto& [words, count] : counts) {
     out += format("{}{} {}", before, count, words);

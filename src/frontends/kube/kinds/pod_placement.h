@@ -19,7 +19,8 @@ std::string node_refuses(const json::object& pod, const json::object& node);
 // Whether the pod bears the taint (of a Node object's spec.taints).
 bool tolerates(const json::value& pod_spec, const json::value& taint);
 
-// "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match …." why: a refusal for each.
-std::string unschedulable_words(std::vector<std::string> why);
+// "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match …." why: of each node at least
+// one.
+std::string unschedulable_words(std::size_t nodes, std::vector<std::string> why);
 
 }  // namespace lockstep::kube

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/kinds/container_view.h"
 #include "frontends/kube/kinds/pod_fields.h"
@@ -83,6 +84,8 @@ bool gates_open(const Showing& of) {
 // --- while it waits ---
 
 void show_waiting(const Showing& of) {
+  if (of.records.node)  // others make room there
+    object_at(of.tree, "status")["nominatedNodeName"] = of.records.node->meta.name;
   if (of.waits.empty())
     return;
   json::array conditions;
@@ -100,6 +103,8 @@ std::string_view phase_of(const Showing& of, const ContainerViews& views) {
     if (is_final(of.job().state) || views.all_ended())
       return well ? "Succeeded" : "Failed";
   }
+  if (mutant(Mutant::kStatusAhead))
+    return "Running";
   return views.phase();
 }
 
@@ -153,13 +158,13 @@ void show_place(const Showing& of) {
 void add_resize(json::array& out, const Showing& of, const ContainerViews& views) {
   const Resources& granted = of.job().spec->groups.front().per_task;
   const PodSize wanted = size_of_pod(of.tree);
-  if (wanted != PodSize{granted.cores, std::max<std::int64_t>(0, granted.memory_mb)}) {
+  if (wanted != size_of(granted)) {
     const Node* node = of.records.node.get();
-    const bool never = node && (wanted.cores > node->cores || wanted.memory_mb > node->memory_mb);
+    const bool never = node && (wanted.cores + wanted.shared_milli / 1000 > node->cores || wanted.memory_mb > node->memory_mb);
     add_condition(out, of,
                   {"PodResizePending", true, of.job().started, never ? "Infeasible" : "Deferred",
-                   never ? format("Node didn't have enough capacity: {} cores and {} MB are asked for", wanted.cores,
-                                  wanted.memory_mb)
+                   never ? format("Node didn't have enough capacity: {} cores and {} MB are asked for",
+                                  wanted.cores + wanted.shared_milli / 1000, wanted.memory_mb)
                          : std::string("Node didn't have enough resource")});
   } else if (!views.all_resized()) {
     add_condition(out, of, {"PodResizeInProgress", true, of.job().started, {}, {}});
@@ -269,6 +274,8 @@ PodRecords records_of_pod(const Tables& tables, const Object& pod) {
   const Node* node = nullptr;
   if (out.job->allocation && !out.job->allocation->grants.empty())
     node = tables.node(out.job->allocation->grants.front().node);
+  else if (out.job->promise && out.job->promise->held && !out.job->promise->grants.empty())
+    node = tables.node(out.job->promise->grants.front().node);
   else if (!out.job->ran_on.empty())
     node = tables.node(std::string_view(out.job->ran_on));
   if (node)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <set>
+#include <span>
 
 #include "base/text.h"
 #include "frontends/kube/kinds/families.h"
@@ -299,8 +300,40 @@ bool is_sysctl_name(std::string_view name) {
   return good;
 }
 
+// Bounds of ours, far above what people write: each of these is compared with others, and sent to the node whole.
+struct ListBound {
+  const char* list;
+  std::size_t most;
+};
+constexpr ListBound kPodLists[] = {{"volumes", 1024},        {"tolerations", 1024},      {"hostAliases", 1024},
+                                   {"schedulingGates", 128}, {"imagePullSecrets", 256}, {"topologySpreadConstraints", 64},
+                                   {"readinessGates", 256},  {"resourceClaims", 256}};
+constexpr ListBound kContainerLists[] = {{"env", 4096},         {"envFrom", 256},       {"ports", 1024},
+                                         {"volumeMounts", 2048}, {"volumeDevices", 256}, {"resizePolicy", 16}};
+
+bool check_lists(const json::value& holder, std::string_view path, std::span<const ListBound> bounds,
+                 FieldErrors& out) {
+  const std::size_t before = out.size();
+  for (const auto& [list, most] : bounds)
+    if (const std::size_t count = list_in(holder, list).size(); count > most)
+      out.push_back(field_too_many(format("{}.{}", path, list), count, most));
+  return out.size() == before;
+}
+
+bool check_all_lists(const json::object& pod, FieldErrors& out) {
+  bool good = check_lists(spec_of(pod), "spec", kPodLists, out);
+  for (const std::string_view list : kLists) {
+    std::size_t i = 0;
+    for (const json::value& container : list_in(spec_of(pod), list))
+      good = check_lists(container, format("spec.{}[{}]", list, i++), kContainerLists, out) && good;
+  }
+  return good;
+}
+
 void check_spec(const json::object& pod, FieldErrors& out) {
   const json::value& spec = spec_of(pod);
+  if (!check_all_lists(pod, out))
+    return;
   check_containers(pod, check_volumes(pod, out), out);
   if (const auto deadline = integer_in(spec, "activeDeadlineSeconds");
       deadline && (*deadline < 1 || *deadline > INT32_MAX))
@@ -393,6 +426,8 @@ bool holds_all(const json::array& now, const json::array& before) {
 
 void check_changes(const json::object& pod, const json::object& old, FieldErrors& out) {
   const json::value &now = spec_of(pod), &was = spec_of(old);
+  if (!check_all_lists(pod, out))
+    return;
   const auto deadline = integer_in(now, "activeDeadlineSeconds"), before = integer_in(was, "activeDeadlineSeconds");
   if (before && (!deadline || *deadline > *before))
     out.push_back(field_invalid("spec.activeDeadlineSeconds", json::value(deadline.value_or(0)),

@@ -10,7 +10,7 @@ namespace lockstep::kube {
 inline constexpr std::size_t kPatchOperationsMax = 10'000;
 
 // The patched document. 400: no list of operations. 413: more than kPatchOperationsMax. 422: an operation does not
-// apply, a test fails, or the whole would copy and compare more than it may (2 million values), or grow deeper than
+// apply, a test fails, or the whole would copy and compare more than it may (250,000 values), or grow deeper than
 // kDepthMax. Copies of large parts into each other cannot make a large document of a small one: they count.
 Answered<json::value> apply_json_patch(json::value document, const json::value& patch);
 

@@ -70,6 +70,12 @@ std::optional<TokenHolder> holder_of(const TokenPowers& powers, const Tables& ta
   return out;
 }
 
+std::string subject_of(std::string_view claims) {
+  boost::system::error_code failed;
+  const json::value read = json::parse(json::string_view(claims.data(), claims.size()), failed);
+  return failed ? std::string() : text_in(read, "sub");
+}
+
 void create_token(const Asked& request, const TokenPowers& powers, const std::string& token_id) {
   const auto account = find_object(*request);
   if (!account)

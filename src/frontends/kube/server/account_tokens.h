@@ -31,6 +31,10 @@ struct TokenHolder {
 std::optional<TokenHolder> holder_of(const TokenPowers& powers, const Tables& tables, std::string_view token,
                                      std::int64_t now_s);
 
+// Whom the claims of a token of ours name: "system:serviceaccount:NAMESPACE:NAME". Whether they still hold is not
+// looked at.
+std::string subject_of(std::string_view claims);
+
 // POST …/serviceaccounts/NAME/token.
 void create_token(const Asked& request, const TokenPowers& powers, const std::string& token_id);
 

@@ -60,7 +60,7 @@ void CustomKinds::change(const Tables&, const Change& change) {
 void CustomKinds::take(const Object& definition, bool there) {
   const std::string& type = definition.meta.name;
   kinds_.remove_type(type);
-  const json::value body = json::parse(definition.body);
+  const json::value body = json::parse(definition.body.get());
   if (!there || !is_established(body))
     return;
   json::object whole = body.as_object();
@@ -93,6 +93,9 @@ void CustomKinds::take(const Object& definition, bool there) {
     parts->version = &version;
     parts->rules =
         std::move(cel::compile_rules(*version.schema, format("spec.versions[{}].schema.openAPIV3Schema", i)).rules);
+    if (text_in(part(part(body, "spec"), "conversion"), "strategy") == "Webhook")
+      parts->conversion = part(part(body, "spec"), "conversion");
+    parts->notes_version = found.versions.size() > 1;
     parts->has_defaults = has_defaults(*version.schema, kSchemaDepthMax);
     if (version.has_status)
       kind.subresources.push_back(status_of_kind(kind));

@@ -20,6 +20,9 @@ struct CustomParts {
   const CustomVersion* version = nullptr;  // of it
   cel::Rules rules;
   bool has_defaults = false;  // its schema has: objects that were stored before get them when they are read
+  json::value conversion;  // of the definition, where a webhook makes one version of another; else null
+  // Objects may note which version they are in: conversion.h. So their text is no longer what is shown.
+  bool notes_version = false;
 };
 
 // A resource as it is served: how its objects are stored, and by which fields they are found.

@@ -30,6 +30,8 @@ constexpr const char* kMaps = "configmaps";
 constexpr const char* kSecrets = "secrets";
 constexpr const char* kConfigError = "CreateContainerConfigError";
 constexpr const char* kCreating = "ContainerCreating";
+// Of one pod: what its node is sent with each answer, and what is read for it.
+constexpr std::size_t kFileBytesMax = 16 << 20, kReadBytesMax = 64 << 20;
 constexpr std::int64_t kReadable = 0644, kOwnersOnly = 0600, kTokenLife = 3600;
 // As the node takes them (wire/front_end_files.h).
 constexpr std::size_t kLoginsMax = 64, kLoginUserMax = 4 << 10, kLoginPasswordMax = 64 << 10;
@@ -77,12 +79,18 @@ class PodFiles {
     waits_.push_back({{"container", container}, {"reason", reason}, {"message", message}});
   }
 
-  // Nothing: there is no such object.
-  std::optional<Values> values_of(const char* type, const std::string& name) const {
+  // Read once for the whole pod. Null: there is no such object, or the pod names more than it may.
+  const Values* values_of(const char* type, const std::string& name) const {
+    const auto [known, is_new] = read_.try_emplace({type, name});
+    if (is_new)
+      known->second = read_values(type, name);
+    return known->second ? &*known->second : nullptr;
+  }
+  std::optional<Values> read_values(const char* type, const std::string& name) const {
     const auto at = tables_.objects.find({type, ns(), name});
-    if (at == tables_.objects.end())
+    if (at == tables_.objects.end() || (read_bytes_ += at->second->body.size()) > kReadBytesMax)
       return std::nullopt;
-    const json::value body = json::parse(at->second->body);
+    const json::value body = json::parse(at->second->body.get());
     Values out;
     if (const json::object* data = member_object(body, "data"))
       for (const auto& [key, value] : *data)
@@ -109,7 +117,7 @@ class PodFiles {
   std::vector<FrontEndFiles::Login> logins() const {
     std::vector<FrontEndFiles::Login> out;
     for (const json::value& one : list_in(spec_of(tree_), "imagePullSecrets")) {
-      const auto values = values_of(kSecrets, text_in(one, "name"));
+      const Values* const values = values_of(kSecrets, text_in(one, "name"));
       if (!values)
         continue;
       for (const char* key : {".dockerconfigjson", ".dockercfg"})
@@ -153,7 +161,7 @@ class PodFiles {
     const PodSize size = size_of_pod(tree_);
     out.memory_mb = std::max<std::int64_t>(0, group.per_task.memory_mb);
     // What its job has not been granted yet its containers do not get either.
-    const bool granted = size == PodSize{group.per_task.cores, std::max<std::int64_t>(0, group.per_task.memory_mb)};
+    const bool granted = size == size_of(group.per_task);
     for (const SandboxContainer& one : containers_of_pod(tree_)) {
       const auto made = std::ranges::find(group.sandbox.containers, one.name, &SandboxContainer::name);
       if (made != group.sandbox.containers.end() && granted)
@@ -171,26 +179,27 @@ class PodFiles {
     std::int64_t mode = kReadable;
   };
 
-  void put_file(json::array& files, std::string path, std::int64_t mode, std::string data,
+  using Files = std::map<std::string, json::object, std::less<>>;  // by path
+
+  // Of several sources that give the same path the last one counts.
+  void put_file(Files& files, std::string path, std::int64_t mode, std::string data,
                 std::optional<std::int64_t> uid = {}) {
-    // Of several sources that give the same path the last one counts.
-    drop_file(files, path);
-    json::object file{{"path", std::move(path)}, {"mode", mode}, {"data", std::move(data)}};
+    file_bytes_ += path.size() + data.size();
+    if (file_bytes_ > kFileBytesMax)
+      return;
+    json::object file{{"path", path}, {"mode", mode}, {"data", std::move(data)}};
     if (uid)
       file["uid"] = *uid;
-    files.push_back(std::move(file));
-  }
-  static void drop_file(json::array& files, const std::string& path) {
-    for (auto at = files.begin(); at != files.end();) at = text_in(*at, "path") == path ? files.erase(at) : at + 1;
+    files[std::move(path)] = std::move(file);
   }
 
   void not_mounted(const std::string& volume, const std::string& why) {
     wait("", kCreating, format("MountVolume.SetUp failed for volume \"{}\" : {}", volume, why));
   }
 
-  void add_values(json::array& files, const Part& part_of, const char* type) {
+  void add_values(Files& files, const Part& part_of, const char* type) {
     const bool optional = flag_in(part_of.source, "optional");
-    const auto values = values_of(type, part_of.name);
+    const Values* const values = values_of(type, part_of.name);
     const char* const word = type == kSecrets ? "secret" : "configmap";
     if (!values && !optional)
       return not_mounted(part_of.volume, format("{} \"{}\" not found", word, part_of.name));
@@ -212,7 +221,7 @@ class PodFiles {
     }
   }
 
-  void add_fields(json::array& files, const json::value& source, std::int64_t mode) {
+  void add_fields(Files& files, const json::value& source, std::int64_t mode) {
     for (const json::value& item : list_in(source, "items")) {
       std::optional<std::string> text;
       if (const json::value& field = part(item, "fieldRef"); field.is_object()) {
@@ -240,7 +249,7 @@ class PodFiles {
     return out;
   }
 
-  void add_token(json::array& files, const json::value& source, const std::string& volume, std::int64_t mode) {
+  void add_token(Files& files, const json::value& source, const std::string& volume, std::int64_t mode) {
     const std::string account = text_in(spec_of(tree_), "serviceAccountName");
     const auto at = tables_.objects.find({"serviceaccounts", ns(), account});
     if (at == tables_.objects.end())
@@ -278,7 +287,7 @@ class PodFiles {
                   hash.substr(18, 12));
   }
 
-  void add_source(json::array& files, const json::value& source, const std::string& volume, std::int64_t mode) {
+  void add_source(Files& files, const json::value& source, const std::string& volume, std::int64_t mode) {
     if (const json::value& map = part(source, "configMap"); map.is_object())
       add_values(files, {map, text_in(map, "name"), volume, mode}, kMaps);
     if (const json::value& secret = part(source, "secret"); secret.is_object())
@@ -295,7 +304,7 @@ class PodFiles {
   void add_volume(const json::value& volume) {
     const std::string name = text_in(volume, "name");
     constexpr const char* kOthers[] = {"emptyDir", "hostPath", "persistentVolumeClaim", "nfs", "image", "ephemeral"};
-    json::array files;
+    Files files;
     const auto mode_of = [](const json::value& source) {
       return integer_in(source, "defaultMode").value_or(kReadable);
     };
@@ -314,7 +323,11 @@ class PodFiles {
       return not_mounted(name,
                          "volumes of this kind are not there: emptyDir, hostPath, nfs, image, configMap, secret, "
                          "downwardAPI, projected, and claims of local and NFS volumes are");
-    volumes_.push_back({{"name", name}, {"files", std::move(files)}});
+    if (file_bytes_ > kFileBytesMax)
+      return not_mounted(name, format("the files of the pod's volumes take more than {} MiB", kFileBytesMax >> 20));
+    json::array listed;
+    for (auto& [path, file] : files) listed.push_back(std::move(file));
+    volumes_.push_back({{"name", name}, {"files", std::move(listed)}});
   }
 
   // --- variables ---
@@ -333,7 +346,7 @@ class PodFiles {
     if (!reference.is_object())
       return std::nullopt;
     const std::string name = text_in(reference, "name"), key = text_in(reference, "key");
-    const auto values = values_of(secret ? kSecrets : kMaps, name);
+    const Values* const values = values_of(secret ? kSecrets : kMaps, name);
     const auto value = values ? values->find(key) : Values::const_iterator();
     if (values && value != values->end())
       return bytes_of_base64(value->second);
@@ -353,7 +366,7 @@ class PodFiles {
     const json::value& reference = part(from, secret ? "secretRef" : "configMapRef");
     if (!reference.is_object())
       return;
-    const auto values = values_of(secret ? kSecrets : kMaps, text_in(reference, "name"));
+    const Values* const values = values_of(secret ? kSecrets : kMaps, text_in(reference, "name"));
     if (!values && !flag_in(reference, "optional"))
       wait(text_in(container, "name"), kConfigError,
            format("{} \"{}\" not found", secret ? "secret" : "configmap", text_in(reference, "name")));
@@ -365,26 +378,38 @@ class PodFiles {
   }
 
   void add_variables(const json::value& container) {
-    const json::value& links = part(spec_of(tree_), "enableServiceLinks");
-    const Variables services = service_variables(tables_, ns(), !links.is_bool() || links.get_bool(), tools_.address);
+    const std::string who = text_in(container, "name");
     Variables own;
     for (const json::value& from : list_in(container, "envFrom")) add_all_of(own, container, from);
+    Variables known = services();
+    for (const auto& [name, value] : own) known[name] = value;
+    bool fits = true;
     for (const json::value& one : list_in(container, "env")) {
-      Variables known = services;
-      for (const auto& [name, value] : own) known[name] = value;
       const json::value& source = part(one, "valueFrom");
-      std::optional<std::string> value;
-      if (source.is_null())
-        value = expanded(text_in(one, "value"), known);
-      else
-        value = value_from(container, source);
-      if (value)
-        own[text_in(one, "name")] = std::move(*value);
+      auto value = source.is_null() ? expanded(text_in(one, "value"), known) : value_from(container, source);
+      fits = fits && (value || !source.is_null());
+      if (!value)
+        continue;
+      known[text_in(one, "name")] = *value;
+      own[text_in(one, "name")] = std::move(*value);
     }
     check_paths(container, own);
-    for (const auto& [name, value] : services) own.emplace(name, value);
-    for (const auto& [name, value] : own)
-      variables_.push_back({{"container", text_in(container, "name")}, {"name", name}, {"value", value}});
+    std::size_t bytes = 0;
+    for (const auto& [name, value] : known) bytes += name.size() + value.size();
+    if (!fits || bytes > kVariablesOfPodMax)
+      return wait(who, kConfigError,
+                  format("its variables are too long: at most {} KiB each and {} KiB together", kVariableBytesMax >> 10,
+                         kVariablesOfPodMax >> 10));
+    for (const auto& [name, value] : known)
+      variables_.push_back({{"container", who}, {"name", name}, {"value", value}});
+  }
+
+  const Variables& services() {
+    const json::value& links = part(spec_of(tree_), "enableServiceLinks");
+    if (!services_)
+      services_ = service_variables(tables_, ns(), !links.is_bool() || links.get_bool(),
+                                    flag_in(spec_of(tree_), "hostNetwork") ? tools_.address : "");
+    return *services_;
   }
 
   // Part of a volume, by the values of variables.
@@ -393,7 +418,7 @@ class PodFiles {
       const std::string pattern = text_in(mount, "subPathExpr");
       if (pattern.empty())
         continue;
-      const std::string path = expanded(pattern, known);
+      const std::string path = expanded(pattern, known).value_or("..");
       const auto names = split(path, '/');
       if (path.starts_with('/') || std::ranges::find(names, "..") != names.end())
         wait(
@@ -421,6 +446,10 @@ class PodFiles {
   const json::object tree_;
   const PodRecords records_;
   NodeAmounts node_;
+  std::optional<Variables> services_;
+  mutable std::map<std::pair<std::string, std::string>, std::optional<Values>> read_;  // by type and name
+  mutable std::size_t read_bytes_ = 0;
+  std::size_t file_bytes_ = 0;
   json::array volumes_, variables_, waits_;
 };
 

@@ -7,7 +7,9 @@
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/pod_wait.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
 #include "views/reasons.h"
 
@@ -18,15 +20,20 @@ namespace {
 constexpr std::int32_t kKill = 9;
 constexpr std::int64_t kGraceDefault = 30, kGraceMost = INT32_MAX;
 
-// Why its job waits, in the words of squeue and `lockstep explain`.
-std::string waiting_words(const ReadContext& read, const Job& job) {
+// Why its job waits: which nodes will not do, where one pod is asked for, and in the words of squeue and
+// `lockstep explain`, with the start that the planner foresees.
+std::string waiting_words(const ReadContext& read, const Job& job, bool alone) {
   const PlanNote* note = read.notes.of(job.id);
   if (!note && job.hold == Hold::kNone)
     return {};
   const Reason why = slurm_reason_parts(job, note);
-  std::string out = format("job {} waits: {}", job.id.value, why.word);
+  std::string out =
+      alone ? waiting_for_nodes(read.tables, job) : format("0/{} nodes are available now.", read.tables.nodes.size());
+  out += format(" Job {} waits: {}", job.id.value, why.word);
   if (!why.detail.empty())
     out += format(" ({})", why.detail);
+  if (note && note->expected_start)
+    out += format(", foreseen to start {}", time_text(note->expected_start, read.wall_offset));
   return out;
 }
 
@@ -70,8 +77,9 @@ std::vector<CommandBody> changes_of_job(const Tables& tables, const Object& pod,
     change.time_limit = seconds(std::clamp<std::int64_t>(*deadline, 1, INT32_MAX));
   const Resources& has = records.job->spec->groups.front().per_task;
   if (const PodSize wanted = size_of_pod(tree);
-      sizes == Sizes::kChange && wanted != PodSize{has.cores, std::max<std::int64_t>(0, has.memory_mb)}) {
+      sizes == Sizes::kChange && wanted != size_of(has)) {
     change.cores_per_task = wanted.cores;
+    change.shared_milli_per_task = wanted.shared_milli;
     change.memory_mb_per_task = wanted.memory_mb;
   }
   if (change.time_limit || change.cores_per_task)
@@ -119,7 +127,8 @@ void show_records(const Request& request, const Object& object, json::object& tr
   const auto read = request.visit->read();
   const PodRecords records = records_of_pod(read->tables, object);
   const bool waits = records.job && records.job->state == JobState::kPending;
-  show_pod(tree, object, records, waits ? waiting_words(*read, *records.job) : std::string(), read->wall_offset);
+  const bool alone = !request.target.name.empty();
+  show_pod(tree, object, records, waits ? waiting_words(*read, *records.job, alone) : std::string(), read->wall_offset);
 }
 
 std::vector<CommandBody> deletion_of_pod(const Tables& tables, const Object& pod, std::optional<std::int64_t> seconds,

@@ -1,7 +1,9 @@
 #include "frontends/kube/server/read.h"
 
 #include <boost/json/serialize.hpp>
+#include <span>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/machinery/protobuf.h"
 #include "frontends/kube/server/selection.h"
@@ -75,33 +77,104 @@ Answered<Seq> version_asked(const Request& request) {
   return *number;
 }
 
-void write_protobuf(const Asked& request, Seq at, const std::string& next, std::size_t left,
-                    std::vector<Ref<Object>> objects) {
-  PageReply reply{200, std::string(kProtobufType), "", {}};
-  reply.more = [request, list = ProtobufList(*request, at, next, left), objects = std::move(objects),
-                done = std::size_t{0}](std::string& out) mutable {
-    for (std::size_t i = 0; i < kItemsOfPiece && done < objects.size(); ++i, ++done) {
-      list.add(*objects[done]);
-      objects[done] = nullptr;
+// A list, piece by piece: first which objects are in it, where that takes reading them, then they themselves.
+class ListPages {
+ public:
+  ListPages(Asked request, Selection selection, Continue next, std::size_t most)
+      : request_(std::move(request)), selection_(std::move(selection)), next_(std::move(next)), most_(most) {}
+
+  bool reads() const { return selection_.by_body != nullptr; }
+  void begin(ObjectHistory::Page page) {
+    objects_ = std::move(page.objects);
+    last_ = std::move(page.last);
+    left_ = selection_.all ? page.left : 0;
+  }
+  // The next piece; false: that was the last one.
+  bool write(std::string& out) {
+    if (reads() && !is_selected_)
+      select();
+    else if (!is_begun_)
+      begin_list(out);
+    else if (written_ < objects_.size())
+      write_some(out);
+    else
+      return end_list(out);
+    return true;
+  }
+
+ private:
+  void select() {
+    for (std::size_t i = 0; i < kItemsOfPiece && looked_ < objects_.size(); ++i, ++looked_) {
+      if (!selection_.by_body(*objects_[looked_]))
+        continue;
+      if (kept_ == most_) {
+        const Object& last = *objects_[kept_ - 1];
+        last_ = ObjectKey{last.type, last.meta.ns, last.meta.name};
+        looked_ = objects_.size();
+        break;
+      }
+      std::swap(objects_[kept_++], objects_[looked_]);
     }
-    if (done < objects.size())
-      return true;
-    out += std::move(list).end();
+    if (looked_ < objects_.size())
+      return;
+    objects_.resize(kept_);
+    is_selected_ = true;
+  }
+  void begin_list(std::string& out) {
+    is_begun_ = true;
+    std::string next;
+    if (last_) {
+      next_.after = *last_;
+      next = text_of(next_);
+    }
+    if (request_->accepted.protobuf)
+      protobuf_.emplace(*request_, next_.at, next, left_);
+    else
+      out += list_head(*request_, next_.at, next, left_);
+  }
+  void write_some(std::string& out) {
+    for (std::size_t i = 0; i < kItemsOfPiece && written_ < objects_.size(); ++i, ++written_) {
+      const Ref<Object> object = std::move(objects_[written_]);
+      if (protobuf_) {
+        protobuf_->add(*object);
+        continue;
+      }
+      if (written_ > 0)
+        out += ',';
+      append_item(out, *request_, *object);
+    }
+  }
+  bool end_list(std::string& out) {
+    out += protobuf_ ? std::move(*protobuf_).end() : std::string(list_end());
     return false;
-  };
-  request->visit->write(std::move(reply));
-}
+  }
+
+  Asked request_;
+  Selection selection_;
+  Continue next_;
+  std::size_t most_;
+  std::vector<Ref<Object>> objects_;  // those that may be in it, then those that are
+  std::optional<ObjectKey> last_;     // there are more behind this one
+  std::optional<ProtobufList> protobuf_;
+  std::size_t left_ = 0, looked_ = 0, kept_ = 0, written_ = 0;
+  bool is_selected_ = false, is_begun_ = false;
+};
 
 }  // namespace
 
-void get_object(const Asked& request) {
+void get_object(const Asked& request, const ReadTools& tools) {
   const auto object = find_object(*request);
   if (!object)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
-  answer_shown(*request, *object);
+  convert_for(request, tools.conversion, {object}, [request, object](const std::optional<Status>& failed) {
+    if (failed)
+      return answer_status(*request, *failed);
+    answer_shown(*request, *object);
+  });
 }
 
-void list_objects(const Asked& request, const ObjectHistory& history) {
+void list_objects(const Asked& request, const ReadTools& tools) {
+  const ObjectHistory& history = *tools.history;
   const auto selection = selection_of(*request);
   if (!selection.ok())
     return answer_status(*request, selection.error());
@@ -109,7 +182,7 @@ void list_objects(const Asked& request, const ObjectHistory& history) {
   const auto asked = version_asked(*request);
   if (!asked.ok())
     return answer_status(*request, asked.error());
-  Seq at = read->tables.seq;
+  Seq at = read->tables.seq - mutant(Mutant::kListOlderThanTold);
   if (*asked > at)
     return answer_status(*request, too_new(*asked, at));
   const std::string match = query_of(request->http(), "resourceVersionMatch");
@@ -123,47 +196,47 @@ void list_objects(const Asked& request, const ObjectHistory& history) {
       return answer_status(*request, bad_continue());
     if (from->at > 0 && now_s - from->since_s > kPageLife.us / 1'000'000)
       return answer_expired(*request, *from);
-    if (from->at > 0)
+    if (from->at > 0 && !mutant(Mutant::kPageOfNow))
       at = from->at;
   }
   std::size_t most = parse_uint(query_of(request->http(), "limit")).value_or(0);
   if (most == 0)
     most = kEverything;
-  const auto page = history.page(read->tables, request->kind->type, request->target.ns, at,
-                                 from ? &from->after : nullptr, most, selection->keeps, selection->all);
+  const auto pages = std::make_shared<ListPages>(
+      request, *selection, Continue{at, from && from->at > 0 ? from->since_s : now_s, {}}, most);
+  auto page = history.page(read->tables, request->kind->type, request->target.ns, at, from ? &from->after : nullptr,
+                           pages->reads() ? kEverything : most, selection->by_meta, selection->all);
   if (!page && from)
     return answer_expired(*request, *from);
   if (!page)
     return answer_status(*request, too_old(at));
-  const std::string next =
-      page->last ? text_of({at, from && from->at > 0 ? from->since_s : now_s, *page->last}) : std::string();
-  const std::size_t left = selection->all ? page->left : 0;
-  if (request->accepted.protobuf)
-    return write_protobuf(request, at, next, left, std::move(page->objects));
-  PageReply reply{200, "application/json", list_head(*request, at, next, left), {}};
-  reply.more = [request, objects = std::move(page->objects), done = std::size_t{0}](std::string& out) mutable {
-    for (std::size_t i = 0; i < kItemsOfPiece && done < objects.size(); ++i, ++done) {
-      if (done > 0)
-        out += ',';
-      append_item(out, *request, *objects[done]);
-      objects[done] = nullptr;
-    }
-    if (done < objects.size())
-      return true;
-    out += list_end();
-    return false;
-  };
-  request->visit->write(std::move(reply));
+  const auto objects = page->objects;
+  convert_for(request, tools.conversion, objects,
+              [request, pages, page = std::move(*page)](const std::optional<Status>& failed) mutable {
+                if (failed)
+                  return answer_status(*request, *failed);
+                pages->begin(std::move(page));
+                const std::string_view type = request->accepted.protobuf ? kProtobufType : kJsonType;
+                PageReply reply{200, std::string(type), "", [pages](std::string& out) { return pages->write(out); }};
+                request->visit->write(std::move(reply));
+              });
 }
 
 // --- watches ---
 
 namespace {
 
-class Watch {
+class Watch : public std::enable_shared_from_this<Watch> {
  public:
-  Watch(Asked request, Selection selection, std::shared_ptr<const ObjectHistory> history, Seq at)
-      : request_(std::move(request)), selection_(std::move(selection)), history_(std::move(history)), at_(at) {}
+  Watch(Asked request, Selection selection, const ReadTools& tools, Seq at)
+      : request_(std::move(request)),
+        selection_(std::move(selection)),
+        history_(tools.history),
+        conversion_(tools.conversion),
+        at_(at) {}
+
+  // Called when a webhook has answered.
+  std::shared_ptr<std::function<void()>> wake = std::make_shared<std::function<void()>>();
 
   // What is there is told first; with `end` a bookmark says that this was all.
   void tell_first(std::vector<Ref<Object>> objects, bool end) {
@@ -173,9 +246,15 @@ class Watch {
 
   Pulled pull(std::string& out) {
     const std::size_t begin = out.size();
+    if (failed_) {
+      other_event(out, "ERROR", failed_->body());
+      return Pulled::kEnd;
+    }
     while (told_ < first_.size()) {
       if (out.size() - begin > kEventBytes)
         return Pulled::kMore;
+      if (awaits({first_.begin() + static_cast<std::ptrdiff_t>(told_), first_.end()}))
+        return Pulled::kNothing;
       event(out, "ADDED", *first_[told_]);
       first_[told_++] = nullptr;
     }
@@ -187,13 +266,19 @@ class Watch {
       other_event(out, "ERROR", too_old(at_).body());
       return Pulled::kEnd;
     }
-    for (std::size_t i = since->from; i < since->entries->size(); ++i) {
+    const bool leave_out = mutant(Mutant::kWatchEventLost) && since->entries->size() - since->from > 1;
+    for (std::size_t i = since->from + leave_out; i < since->entries->size(); ++i) {
       if (out.size() - begin > kEventBytes)
         return Pulled::kMore;
+      if (awaits_entries(*since->entries, i))
+        return Pulled::kNothing;
       tell(out, (*since->entries)[i]);
       at_ = (*since->entries)[i].seq;
     }
-    at_ = std::max(at_, read->tables.seq);
+    if (!mutant(Mutant::kWatchEventTwice) || out.size() == begin)
+      at_ = std::max(at_, read->tables.seq);
+    else
+      --at_;
     if (out.size() > begin)
       quiet_since_ = read->now;
     else if (wants_bookmarks() && read->now - quiet_since_ > kBookmarkEvery) {
@@ -204,6 +289,40 @@ class Watch {
   }
 
  private:
+  // Whether a webhook is asked for the first of these, or some of those behind it: they are told when it has answered.
+  bool awaits(std::span<const Ref<Object>> objects) {
+    if (!is_converted_by_webhook(*request_->kind) || !is_to_be_converted(*request_, *objects.front()))
+      return false;
+    if (std::exchange(asks_, true))
+      return true;
+    std::vector<Ref<Object>> some(objects.begin(),
+                                  objects.begin() + static_cast<std::ptrdiff_t>(std::min(objects.size(), kItemsOfPiece)));
+    convert_for(request_, conversion_, std::move(some),
+                [self = shared_from_this()](const std::optional<Status>& failed) {
+                  self->asks_ = false;
+                  self->failed_ = failed;
+                  if (*self->wake)
+                    (*self->wake)();
+                });
+    return asks_;  // it may have answered at once
+  }
+
+  template <class Entries>
+  bool awaits_entries(const Entries& entries, std::size_t from) {
+    if (!is_converted_by_webhook(*request_->kind))
+      return false;
+    std::vector<Ref<Object>> objects;
+    for (std::size_t i = from; i < entries.size() && objects.size() < kItemsOfPiece; ++i) {
+      if (keeps(entries[i].after))
+        objects.push_back(entries[i].after);
+      else if (keeps(entries[i].before))
+        objects.push_back(entries[i].before);
+      else if (i == from)
+        return false;  // nothing is told of the next one
+    }
+    return !objects.empty() && awaits(objects);
+  }
+
   bool wants_bookmarks() const { return query_flag(request_->http(), "allowWatchBookmarks"); }
 
   bool keeps(const Ref<Object>& object) const {
@@ -215,7 +334,7 @@ class Watch {
     const bool was = keeps(entry.before), is = keeps(entry.after);
     if (is)
       event(out, was ? "MODIFIED" : "ADDED", *entry.after);
-    else if (was)
+    else if (was && !(entry.after && mutant(Mutant::kWatchFarewellLost)))
       event(out, "DELETED", *entry.before, entry.seq);
   }
 
@@ -229,6 +348,11 @@ class Watch {
   }
 
   void event(std::string& out, std::string_view type, const Object& object, Seq seq = 0) {
+    write_event(out, type, object, seq);
+    request_->converted.erase({object.meta.uid, object.meta.seq});
+  }
+
+  void write_event(std::string& out, std::string_view type, const Object& object, Seq seq) {
     if (request_->accepted.protobuf) {
       std::string body;
       append_shown(body, *request_, object, seq);
@@ -258,6 +382,9 @@ class Watch {
   Asked request_;
   Selection selection_;
   std::shared_ptr<const ObjectHistory> history_;
+  ConversionTools conversion_;
+  bool asks_ = false;  // a webhook, which has not answered
+  std::optional<Status> failed_;
   Seq at_;
   std::vector<Ref<Object>> first_;
   std::size_t told_ = 0;
@@ -267,7 +394,8 @@ class Watch {
 
 }  // namespace
 
-void watch_objects(const Asked& request, std::shared_ptr<const ObjectHistory> history) {
+void watch_objects(const Asked& request, const ReadTools& tools) {
+  const auto& history = tools.history;
   auto selection = selection_of(*request);
   if (!selection.ok())
     return answer_status(*request, selection.error());
@@ -288,12 +416,12 @@ void watch_objects(const Asked& request, std::shared_ptr<const ObjectHistory> hi
                           "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
                           "sendInitialEvents"}}));
   const auto watch =
-      std::make_shared<Watch>(request, *selection, history, from_the_start || *asked == 0 ? now : *asked);
+      std::make_shared<Watch>(request, *selection, tools, from_the_start || *asked == 0 ? now : *asked);
   if (!from_the_start && *asked > 0 && !history->since(request->kind->type, *asked))
     return answer_status(*request, too_old(*asked));
   if (from_the_start) {
     auto page = history->page(read->tables, request->kind->type, request->target.ns, now, nullptr, kEverything,
-                              selection->keeps, false);
+                              [&](const Object& object) { return selection->keeps(object); }, false);
     watch->tell_first(std::move(page->objects), initial == "true");
   }
   const auto limit = parse_uint(query_of(request->http(), "timeoutSeconds"));
@@ -304,8 +432,10 @@ void watch_objects(const Asked& request, std::shared_ptr<const ObjectHistory> hi
   HttpResponse head{200, std::string(kJsonType), "", {{"Cache-Control", "no-cache, private"}}};
   if (request->accepted.protobuf)
     head.content_type = format("{};stream=watch", kProtobufType);
-  request->visit->stream(
-      std::move(head), [watch](std::string& out) { return watch->pull(out); }, longest);
+  const Pull pull = [watch](std::string& out) { return watch->pull(out); };
+  if (is_converted_by_webhook(*request->kind))
+    return tools.bell->follow(request->visit, std::move(head), pull, longest, watch->wake);
+  request->visit->stream(std::move(head), pull, longest);
 }
 
 }  // namespace lockstep::kube

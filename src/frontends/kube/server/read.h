@@ -1,12 +1,19 @@
 // Reading: one object, lists in pages, and watches.
 #pragma once
 
+#include "frontends/kube/server/conversion.h"
 #include "frontends/kube/server/request.h"
 
 namespace lockstep::kube {
 
-void get_object(const Asked& request);
-void list_objects(const Asked& request, const ObjectHistory& history);
-void watch_objects(const Asked& request, std::shared_ptr<const ObjectHistory> history);
+struct ReadTools {
+  std::shared_ptr<const ObjectHistory> history;
+  ConversionTools conversion;
+  std::shared_ptr<WatchBell> bell;  // of watches that wait for webhooks
+};
+
+void get_object(const Asked& request, const ReadTools& tools);
+void list_objects(const Asked& request, const ReadTools& tools);
+void watch_objects(const Asked& request, const ReadTools& tools);
 
 }  // namespace lockstep::kube

@@ -1,8 +1,11 @@
 // One request of Kubernetes' API on its way through the server.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontends/kube/kinds/scale.h"
@@ -36,6 +39,9 @@ struct Request {
   Qualified resource() const { return {target.group, target.resource}; }
   ShownAs shown_as() const { return {api_version, kind->kind}; }
   std::string api_version;  // of the version that the path names
+  // What a webhook made of objects that are stored in another version, by uid and version.
+  std::map<std::pair<Uid, Seq>, json::object> converted;
+  std::optional<json::object> written;  // what was just written, as it was sent
 };
 using Asked = std::shared_ptr<Request>;
 

@@ -60,8 +60,13 @@ Answered<Selection> selection_of(const Request& request) {
   }
   Selection selection;
   selection.all = labels->everything() && fields->terms.empty() && request.target.name.empty();
-  selection.keeps = [visit = request.visit, labels = std::move(*labels), fields = std::move(*fields),
-                     name = request.target.name, reads_body](const Object& object) {
+  const auto by_name = [](const FieldSelector& fields, const Object& object) {
+    return fields.matches([&](std::string_view field) -> std::optional<std::string_view> {
+      return field == "metadata.name" ? std::string_view(object.meta.name) : std::string_view(object.meta.ns.get());
+    });
+  };
+  selection.by_meta = [labels = std::move(*labels), fields = *fields, name = request.target.name, reads_body,
+                       by_name](const Object& object) {
     if (!name.empty() && object.meta.name != name)
       return false;
     if (!labels.everything()) {
@@ -76,17 +81,18 @@ Answered<Selection> selection_of(const Request& request) {
       if (!matches)
         return false;
     }
-    if (fields.terms.empty())
-      return true;
-    json::value body;
-    if (reads_body)
-      body = json::parse(object.body);
-    if (reads_body && object.type == kNodes) {
+    return reads_body || fields.terms.empty() || by_name(fields, object);
+  };
+  if (!reads_body)
+    return selection;
+  selection.by_body = [visit = request.visit, fields = std::move(*fields)](const Object& object) {
+    json::value body = json::parse(object.body.get());
+    if (object.type == kNodes) {
       const auto read = visit->read();
       if (const Node* node = read->tables.node(object.meta.name))
         show_node(body.as_object(), *node, read->wall_offset);
     }
-    if (reads_body && object.type == kPods) {
+    if (object.type == kPods) {
       const auto read = visit->read();
       show_pod(body.as_object(), object, records_of_pod(read->tables, object), {}, read->wall_offset);
     }

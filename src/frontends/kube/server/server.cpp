@@ -5,10 +5,14 @@
 
 #include "base/text.h"
 #include "frontends/kube/machinery/encodings.h"
+#include "frontends/kube/server/aggregated.h"
 #include "frontends/kube/server/authenticate.h"
+#include "frontends/kube/server/cluster_jobs.h"
 #include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/discovery.h"
 #include "frontends/kube/server/kinds.h"
+#include "frontends/kube/server/measures.h"
+#include "frontends/kube/server/pass_on.h"
 #include "frontends/kube/server/pod_actions.h"
 #include "frontends/kube/server/pod_files_route.h"
 #include "frontends/kube/server/pod_streams.h"
@@ -16,6 +20,8 @@
 #include "frontends/kube/server/read.h"
 #include "frontends/kube/server/reviews.h"
 #include "frontends/kube/server/role_book.h"
+#include "frontends/kube/server/service_table.h"
+#include "frontends/kube/server/use_board.h"
 #include "frontends/kube/server/write.h"
 
 namespace lockstep::kube {
@@ -34,15 +40,21 @@ struct KubeServer::Inner {
   std::shared_ptr<ObjectHistory> history = std::make_shared<ObjectHistory>();
   std::shared_ptr<RoleBook> roles = std::make_shared<RoleBook>();
   std::shared_ptr<ServiceAddresses> services = std::make_shared<ServiceAddresses>();
+  std::shared_ptr<ServiceTable> service_table;
   std::shared_ptr<CustomKinds> custom_kinds;
   std::shared_ptr<PolicyBook> policies = std::make_shared<PolicyBook>();
   std::shared_ptr<StreamRoom> streams = std::make_shared<StreamRoom>();
+  std::shared_ptr<UseBoard> uses = std::make_shared<UseBoard>();
+  std::shared_ptr<AggregatedApis> aggregated;
+  std::shared_ptr<WatchBell> bell = std::make_shared<WatchBell>();
 
   void handle(const std::shared_ptr<FrontVisit>& visit) {
     auto user = authenticate(*visit, *roles, powers.tokens);
     if (!user.ok())
       return answer_status(*visit, user.error());
     const auto target = target_of(visit->request());
+    if (const AggregatedApi* api = target ? aggregated->find(target->group, target->version) : nullptr)
+      return pass_on_to(*api, visit, *target, *user);
     if (!target || target->resource.empty())
       return answer_path(visit, *user);
     const auto request = std::make_shared<Request>();
@@ -57,7 +69,8 @@ struct KubeServer::Inner {
     if (!request->kind->namespaced && !target->ns.empty())
       return answer_status(*visit, Status::no_such_path());
     request->api_version = request->kind->api_version();
-    auto accepted = accepted_by(visit->request(), !request->kind->custom);
+    auto accepted = accepted_by(visit->request(), request->kind->schema && !request->kind->custom &&
+                                                       !is_cluster_jobs(*request->kind));
     if (!accepted.ok())
       return answer_status(*visit, accepted.error());
     request->accepted = *accepted;
@@ -65,19 +78,39 @@ struct KubeServer::Inner {
     dispatch(request);
   }
 
-  Status may(const Request& request) const {
-    const Target& target = request.target;
+  Status may(const Request& request) const { return may_of(request.target, request.user); }
+
+  Status may_of(const Target& target, const KubeUser& user) const {
     const Attempt attempt{target.verb,        target.group, target.version, target.resource,
                           target.subresource, target.ns,    target.name,    ""};
-    if (roles->allows(request.user, attempt))
+    if (roles->allows(user, attempt))
       return [] {
         Status fine;
         fine.code = 200;
         return fine;
       }();
-    return refused(request.user, attempt);
+    return refused(user, attempt);
   }
 
+  // Who asks is judged here as for our own objects; the other server may judge once more.
+  void pass_on_to(const AggregatedApi& api, const std::shared_ptr<FrontVisit>& visit, const Target& target,
+                  const KubeUser& user) {
+    Attempt attempt;
+    attempt.verb = lower(visit->request().method);
+    attempt.path = visit->request().path;
+    if (target.resource.empty() && !roles->allows(user, attempt))
+      return answer_status(*visit, refused(user, attempt));
+    if (!target.resource.empty())
+      if (const Status no = may_of(target, user); no.code != 200)
+        return answer_status(*visit, no);
+    const auto read = visit->read();
+    auto place = AggregatedApis::place_of(read->tables, api);
+    if (!api.available || !place.ok())
+      return visit->answer({503, "text/plain; charset=utf-8", "service unavailable\n", {}});
+    pass_on(visit, user, std::move(*place), api.anybody, powers.pass_on, streams);
+  }
+
+  ReadTools reads() const { return {history, {powers.call, powers.random_hex}, bell}; }
   WriteTools tools() const { return {powers.random_hex, services, roles, policies, powers.call, &kinds, streams}; }
 
   // What is not stored has no verb but "create", and that only where somebody answers it.
@@ -91,6 +124,8 @@ struct KubeServer::Inner {
   void dispatch(const Asked& request) {
     const std::string& verb = request->target.verb;
     const std::string& sub = request->target.subresource;
+    if (is_cluster_jobs(*request->kind))
+      return answer_cluster_jobs(request);
     if (verb == "create" && is_review(*request->kind))
       return create_review(request, *roles, powers.tokens);
     if (verb == "create" && request->kind->type == "serviceaccounts" && sub == "token")
@@ -101,6 +136,8 @@ struct KubeServer::Inner {
       return admit_connection(request, tools(), [request, this] {
         proxy_request(request, {streams, powers.sha1, powers.over_tls});
       });
+    if (is_measured(*request->kind))
+      return answer_measured(request);
     if (!allowed(*request->kind, sub, verb))
       return answer_status(*request, Status::method_not_allowed(request->resource(), verb));
     const bool named = !request->target.name.empty();
@@ -109,11 +146,11 @@ struct KubeServer::Inner {
     if (request->kind->type == "pods" && named && answer_pod(request, sub))
       return;
     if (verb == "get" && named)
-      return get_object(request);
+      return get_object(request, reads());
     if (verb == "list")
-      return list_objects(request, *history);
+      return list_objects(request, reads());
     if (verb == "watch")
-      return watch_objects(request, history);
+      return watch_objects(request, reads());
     if (verb == "create" && !named && (!request->kind->namespaced || !request->target.ns.empty()))
       return create_object(request, tools());
     if (verb == "update" && named)
@@ -190,6 +227,10 @@ KubeServer::KubeServer(KubePowers powers, std::string cluster_name) : inner_(std
   inner_->powers = std::move(powers);
   inner_->cluster_name = std::move(cluster_name);
   for (Kind& kind : built_in_kinds()) inner_->kinds.put(std::move(kind));
+  inner_->service_table = std::make_shared<ServiceTable>(inner_->powers.random_hex(8));
+  inner_->kinds.put(cluster_jobs_kind());
+  for (Kind& kind : measured_kinds()) inner_->kinds.put(std::move(kind));
+  inner_->aggregated = std::make_shared<AggregatedApis>(inner_->kinds, inner_->powers.pass_on);
   inner_->custom_kinds = std::make_shared<CustomKinds>(inner_->kinds, inner_->powers.sha256_hex);
 }
 
@@ -220,11 +261,20 @@ std::vector<FrontRoute> KubeServer::routes() const {
        FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
          answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex, inner->powers.address()});
        })});
+  out.push_back({{"GET", kServiceTablePath, Right::kUser, Cost::kRead, kNoBody, "epoch,version=number"},
+                 FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
+                   answer_service_table(*visit, *inner->service_table);
+                 })});
   return out;
 }
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
-  return {inner_->history, inner_->roles, inner_->services, inner_->custom_kinds, inner_->streams};
+  return {inner_->history,      inner_->roles,   inner_->services, inner_->service_table, inner_->custom_kinds,
+          inner_->streams,      inner_->uses,    inner_->aggregated, inner_->bell};
+}
+
+UseSource KubeServer::uses() const {
+  return [uses = inner_->uses](NodeId node, JobId job) { return uses->of(node, job); };
 }
 
 }  // namespace lockstep::kube

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "frontends/kube/controllers/pod_use.h"
 #include "frontends/kube/server/account_tokens.h"
+#include "frontends/kube/server/pass_on.h"
 #include "frontends/kube/server/webhook_calls.h"
 #include "routes/front_end.h"
 
@@ -28,6 +30,8 @@ struct KubePowers {
   TokenPowers tokens;
   CallsOut call;                                                             // for webhooks
   std::function<std::unique_ptr<Stream>(std::unique_ptr<Stream>)> over_tls;  // as of StreamTools
+  CallsOut call;  // for webhooks
+  PassesOn pass_on;  // of aggregated APIs; empty: none is reached
 };
 
 class KubeServer {
@@ -37,6 +41,7 @@ class KubeServer {
 
   std::vector<FrontRoute> routes() const;  // they keep the server's parts alive
   std::vector<std::shared_ptr<FrontReader>> readers() const;
+  UseSource uses() const;  // keeps what it asks alive
 
  private:
   struct Inner;

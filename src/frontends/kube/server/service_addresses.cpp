@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/json/parse.hpp>
+#include <set>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/field_error.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr std::string_view kServices = "services", kAddresses = "ipaddresses.networking.k8s.io";
 constexpr std::uint32_t kRangeFirst = (10u << 24) + (96u << 16), kRangeSize = 1u << 16;
 constexpr int kTries = 4096;
+constexpr std::size_t kPortsMax = 1024;  // of a Service: a bound of ours
 
 std::string address_text(std::uint32_t address) {
   return format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
@@ -82,7 +84,7 @@ void ServiceAddresses::change(const Tables& before, const Change& change) {
 }
 
 void ServiceAddresses::count(const Object& object, int sign) {
-  const json::object body = json::parse(object.body).as_object();
+  const json::object body = json::parse(object.body.get()).as_object();
   const json::value* spec = body.if_contains("spec");
   if (!spec)
     return;
@@ -177,8 +179,12 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
   json::value* ports = spec.if_contains("ports");
   if (!ports || !ports->is_array())
     return out;
-  std::uint32_t next = static_cast<std::uint32_t>(seed >> 20);
-  std::vector<std::uint32_t> given;
+  if (const std::size_t count = ports->get_array().size(); count > kPortsMax)
+    return invalid_service(tree, field_too_many("spec.ports", count, kPortsMax));
+  constexpr std::uint32_t kCount = ServiceAddresses::kLastPort - ServiceAddresses::kFirstPort + 1;
+  std::uint32_t tried = 0;  // of the ports, from one on that differs from Service to Service
+  const std::uint32_t first = static_cast<std::uint32_t>(seed >> 20) % kCount;
+  std::set<std::uint32_t> given;
   for (std::size_t i = 0; i < ports->get_array().size(); ++i) {
     json::value& one = ports->get_array()[i];
     if (!one.is_object())
@@ -197,18 +203,18 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
       return invalid_service(
           tree, field_invalid(format("spec.ports[{}].nodePort", i), port,
                               "provided port is not in the valid range. The range of valid ports is 30000-32767"));
-    if (port != 0 && port != was && taken.has_port(port) && std::ranges::find(given, port) == given.end())
+    if (port != 0 && port != was && taken.has_port(port) && !given.contains(port))
       return invalid_service(
           tree, field_invalid(format("spec.ports[{}].nodePort", i), port, "provided port is already allocated"));
-    constexpr std::uint32_t kCount = ServiceAddresses::kLastPort - ServiceAddresses::kFirstPort + 1;
-    for (std::uint32_t k = 0; k < kCount && port == 0; ++k) {
-      const std::uint32_t candidate = ServiceAddresses::kFirstPort + (next + k) % kCount;
-      if (!taken.has_port(candidate) && std::ranges::find(given, candidate) == given.end())
+    for (; tried < kCount && port == 0; ++tried) {
+      const std::uint32_t candidate = ServiceAddresses::kFirstPort + (first + tried) % kCount;
+      if (!taken.has_port(candidate) && !given.contains(candidate))
         port = candidate;
     }
     if (port == 0)
-      return Status::internal("no node port is free");
-    given.push_back(port);
+      return invalid_service(tree, field_invalid(format("spec.ports[{}].nodePort", i), 0,
+                                                 "failed to allocate a nodePort: range is full"));
+    given.insert(port);
     one.get_object()["nodePort"] = port;
   }
   return out;

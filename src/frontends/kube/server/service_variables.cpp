@@ -19,7 +19,7 @@ std::string variable_name(std::string text) {
 }
 
 void add_service(Variables& out, const Object& service) {
-  const json::value body = json::parse(service.body);
+  const json::value body = json::parse(service.body.get());
   const json::value& spec = part(body, "spec");
   const std::string ip = text_in(spec, "clusterIP");
   const json::array& ports = list_in(spec, "ports");
@@ -51,6 +51,8 @@ void add_service(Variables& out, const Object& service) {
 void set_api(Variables& out, const Tables& tables, const std::string& address) {
   if (const auto api = tables.objects.find({kServices, "default", "kubernetes"}); api != tables.objects.end())
     add_service(out, *api->second);
+  if (address.empty())
+    return;
   const auto host = address.find("://"), colon = address.rfind(':');
   if (host == address.npos || colon <= host + 3)
     return;

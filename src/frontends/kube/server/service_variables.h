@@ -9,8 +9,8 @@
 
 namespace lockstep::kube {
 
-// Of the Services of the namespace, where all is true, and in any case of the API server's, which is reached at its own
-// address ("https://10.77.0.1:6820"): it is there before Services are.
+// Of the Services of the namespace, where all is true, and in any case of the API server's. Where api_address
+// ("https://10.77.0.1:6820") is not empty, that one is named at its own address: a node need not lead to Services.
 Variables service_variables(const Tables& tables, const std::string& ns, bool all, const std::string& api_address);
 
 }  // namespace lockstep::kube

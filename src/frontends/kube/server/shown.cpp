@@ -9,7 +9,9 @@
 #include "frontends/kube/kinds/versions.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/defaulting.h"
+#include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/protobuf.h"
+#include "frontends/kube/server/conversion.h"
 #include "frontends/kube/server/pods.h"
 
 namespace lockstep::kube {
@@ -50,9 +52,41 @@ json::array columns_text(const std::vector<Column>& columns) {
 
 }  // namespace
 
+namespace {
+
+// In the request's version: as a webhook made it, or as it was sent a moment ago. The metadata are the record's.
+void put_version(const Request& request, const Object& object, json::object& tree) {
+  tree.erase(kVersionNote);
+  if (!is_converted_by_webhook(*request.kind) || stored_version(*request.kind, object) == request.kind->version)
+    return;
+  const auto made = request.converted.find({object.meta.uid, object.meta.seq});
+  const json::object* from = made != request.converted.end() ? &made->second
+                             : request.written               ? &*request.written
+                                                             : nullptr;
+  if (!from)
+    return;
+  json::object out{{"kind", tree["kind"]}, {"apiVersion", tree["apiVersion"]}};
+  out["metadata"] = tree["metadata"];
+  for (const auto& [key, value] : *from)
+    if (key != "kind" && key != "apiVersion" && key != "metadata")
+      out[key] = value;
+  if (made != request.converted.end())
+    for (const char* own : {"labels", "annotations"}) {
+      if (const json::value* value = member(part(*from, "metadata"), own))
+        out["metadata"].as_object()[own] = *value;
+      else
+        out["metadata"].as_object().erase(own);
+    }
+  tree = std::move(out);
+}
+
+}  // namespace
+
 json::object shown_tree(const Request& request, const Object& object) {
   const auto read = request.visit->read();
   json::object tree = tree_of(object, request.shown_as(), read->wall_offset);
+  if (request.kind->custom && request.kind->custom->notes_version)
+    put_version(request, object, tree);
   if (object.type == kNodes)
     if (const Node* node = read->tables.node(object.meta.name))
       show_node(tree, *node, read->wall_offset);
@@ -100,7 +134,7 @@ void append_shown(std::string& out, const Request& request, const Object& object
   else if (is_scale(request))
     out += json::serialize(scale_of(shown_tree(request, object), scale_paths(request)));
   else if (object.type == kNodes || object.type == kPods || is_converted(object.type, request.api_version) ||
-           (request.kind->custom && request.kind->custom->has_defaults))
+           (request.kind->custom && (request.kind->custom->has_defaults || request.kind->custom->notes_version)))
     append_tree(out, request, object, seq);
   else
     append_text(out, object, request.shown_as(), wall_offset_of(request), seq);

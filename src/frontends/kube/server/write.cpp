@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/admission/webhooks.h"
 #include "frontends/kube/controllers/pod_defaults.h"
+#include "frontends/kube/kinds/node_change.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/rules.h"
 #include "frontends/kube/kinds/versions.h"
@@ -15,6 +17,7 @@
 #include "frontends/kube/machinery/merge_patch.h"
 #include "frontends/kube/machinery/strategic_patch.h"
 #include "frontends/kube/server/body.h"
+#include "frontends/kube/server/conversion.h"
 #include "frontends/kube/server/custom_kinds.h"
 #include "frontends/kube/server/escalation.h"
 #include "frontends/kube/server/pods.h"
@@ -29,7 +32,7 @@ namespace {
 constexpr std::size_t kObjectBytesMax = 1'500'000;  // as a server on etcd has it
 constexpr std::size_t kDeletionMost = 4;            // commands that delete one object
 constexpr int kTries = 8;                           // of a change that asks for no version, when another one came first
-constexpr std::string_view kNamespaces = "namespaces", kServices = "services";
+constexpr std::string_view kNamespaces = "namespaces", kServices = "services", kNodes = "nodes";
 constexpr std::string_view kStatus = "status";
 constexpr const char* kLastingNamespaces[] = {"default", "kube-system", "kube-public", "kube-node-lease"};
 
@@ -86,6 +89,7 @@ struct Draft {
   Ref<Object> before;   // null: it is new
   json::object old;     // its tree
   std::string refusal;  // of a pod: why what it asks of its job was refused a moment ago
+  std::optional<json::object> stored = {};  // the tree in the version that is stored, where a webhook made that
 };
 
 using Again = std::function<void()>;
@@ -93,7 +97,7 @@ using Again = std::function<void()>;
 // What the API's rules allow of pods is more than their caller could do with jobs.
 void commit_for(const Request& request, std::vector<CommandBody> bodies, Reading read,
                 std::function<void(Result<Answer>)> then) {
-  if (request.kind->type == kPods)
+  if (request.kind->type == kPods || request.kind->type == kNodes)
     return request.visit->commit_judged(std::move(bodies), std::move(read), std::move(then));
   request.visit->commit(std::move(bodies), std::move(read), std::move(then));
 }
@@ -145,6 +149,21 @@ bool stored_alike(const Object& a, const Object& b) {
 
 // A job that runs otherwise than one task on one node, or whose node is away, stays as large as it is.
 bool asks_in_vain(const Error& why) { return why.code == Errc::kUnsupported || why.code == Errc::kUnavailable; }
+ConversionTools conversion_of(const WriteTools& tools) { return {tools.call, tools.random_hex}; }
+
+// Whether the object can be shown in the request's version. Else a webhook is asked first, and `again` called then.
+bool in_its_version(const Asked& request, const WriteTools& tools, const Ref<Object>& object,
+                    std::function<void()> again) {
+  if (!object || !is_to_be_converted(*request, *object))
+    return true;
+  convert_for(request, conversion_of(tools), {object},
+              [request, again = std::move(again)](const std::optional<Status>& failed) {
+                if (failed)
+                  return answer_status(*request, *failed);
+                again();
+              });
+  return false;
+}
 
 // Commits and answers. again: another try after a conflict that is not the client's; empty: there is none.
 void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Reading read, Again again) {
@@ -162,7 +181,22 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
   auto counted = count_in_quotas(*request, draft.tree, draft.before ? &draft.old : nullptr);
   if (!counted.ok())
     return answer_status(*request, counted.error());
-  json::object stored = draft.tree;
+  if (is_converted_by_webhook(*request->kind)) {
+    const std::string& storage = request->kind->custom->definition->storage().name;
+    if (!draft.stored && storage != request->kind->version)
+      return convert_to_stored(
+          request, conversion_of(tools), draft.tree,
+          [request, tools, draft, read = std::move(read), again = std::move(again)](Answered<json::object> made) mutable {
+            if (!made.ok())
+              return answer_status(*request, made.error());
+            draft.stored = std::move(*made);
+            put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
+          });
+    request->written = draft.tree;
+  }
+  json::object stored = draft.stored ? *draft.stored : draft.tree;
+  if (request->kind->custom && request->kind->custom->notes_version)
+    stored[kVersionNote] = request->kind->custom->definition->storage().name;
   to_stored(request->kind->type, request->api_version, stored);
   Object object = object_of(request->kind->type, std::move(stored));
   const Ref<Object> before = draft.before;
@@ -170,7 +204,13 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
     object.shows = before->shows;
   if (object.body.size() > kObjectBytesMax)
     return answer_status(*request, Status::too_large(kObjectBytesMax));
-  if (before && (stored_alike(object, *before) || only_times_differ(json::value(draft.old), json::value(draft.tree))))
+  // What the record says is not what was stored: it may change where the stored object does not.
+  std::optional<UpdateNode> node_work;
+  if (object.type == kNodes)
+    if (const Node* node = request->visit->read()->tables.node(object.meta.name))
+      node_work = node_change(*node, before ? &draft.old : nullptr, draft.tree, request->user.name);
+  if (before && !node_work &&
+      (stored_alike(object, *before) || only_times_differ(json::value(draft.old), json::value(draft.tree))))
     return answer_shown(*request, *before, 200);
   if (request->dry_run) {
     if (before) {
@@ -193,7 +233,7 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
         put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
       };
   } else {
-    bodies.emplace_back(PutObject{object, before ? before->meta.seq : 0});
+    bodies.emplace_back(PutObject{object, before && !mutant(Mutant::kUpdateLost) ? before->meta.seq : 0});
   }
   if (object.type == kPods && before) {
     // What there is no room for is asked for again by the pods' controller.
@@ -207,6 +247,8 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
         };
     }
   }
+  if (node_work)
+    more.emplace_back(std::move(*node_work));
   for (auto* others : {&more, &*counted})
     for (CommandBody& body : *others) bodies.push_back(std::move(body));
   commit_for(*request, std::move(bodies), std::move(read),
@@ -520,6 +562,8 @@ void try_update(const Asked& request, const WriteTools& tools, json::object tree
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!in_its_version(request, tools, before, [=] { try_update(request, tools, tree, tries); }))
+    return;
   auto draft = draft_of_update(*request, before, is_scale(*request) ? scaled(*request, *before, tree) : tree,
                                request->http().body);
   if (!draft.ok())
@@ -587,6 +631,8 @@ void try_apply(const Asked& request, const WriteTools& tools, int tries) {
   const Ref<Object> before = find_object(*request);
   if (!before && !request->target.subresource.empty())
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!in_its_version(request, tools, before, [=] { try_apply(request, tools, tries); }))
+    return;
   const FieldSet ignored = ignored_by(*request);
   const json::value live = before ? json::value(shown_tree(*request, *before)) : json::value();
   auto applied = apply_configuration(live, json::value(*config), *request->kind->schema, manager_of(*request, ignored),
@@ -617,6 +663,8 @@ void try_patch(const Asked& request, const WriteTools& tools, int tries) {
   const Ref<Object> before = find_object(*request);
   if (!before)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!in_its_version(request, tools, before, [=] { try_patch(request, tools, tries); }))
+    return;
   json::object old = shown_tree(*request, *before);
   if (is_scale(*request))
     old = scale_of(old, scale_paths(*request));
@@ -700,6 +748,15 @@ std::vector<CommandBody> commands_of(const Tables& tables, const Object& object,
     out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, 0, how.dependents});
     return out;
   }
+  if (mutant(Mutant::kFinalizerIgnored) && how.grace_seconds == 0 && object.meta.extra) {
+    Object bare = object;
+    MetaExtra extra = *object.meta.extra;
+    extra.finalizers.clear();
+    bare.meta.extra = std::make_shared<const MetaExtra>(std::move(extra));
+    out.emplace_back(PutObject{std::move(bare), object.meta.seq});
+    out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, 0, how.dependents});
+    return out;
+  }
   out.emplace_back(RemoveObject{object.type, object.meta.ns, object.meta.name, object.meta.seq, how.dependents});
   return out;
 }
@@ -747,6 +804,8 @@ void try_delete(const Asked& request, const WriteTools& tools, const Deletion& h
   const Ref<Object> object = find_object(*request);
   if (!object)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (!in_its_version(request, tools, object, [=] { try_delete(request, tools, how, tries); }))
+    return;
   if (!how.uid.empty() && how.uid != uid_text(object->meta.uid))
     return answer_status(*request,
                          Status::conflict(request->resource(), request->target.name,
@@ -771,6 +830,8 @@ void delete_admitted(const Asked& request, const WriteTools& tools, const Deleti
                      int tries) {
   if (request->dry_run)
     return answer_shown(*request, *object, 200);
+  if (is_converted_by_webhook(*request->kind))
+    request->written = shown_tree(*request, *object);
   auto bodies = commands_of(request->visit->read()->tables, *object, how);
   if (bodies.empty())
     return answer_deleted(*request, *object);
@@ -829,9 +890,15 @@ void delete_objects(const Asked& request, const WriteTools& tools, const ObjectH
     return answer_status(*request, selection.error());
   const auto read = request->visit->read();
   auto page = history.page(read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX,
-                           selection->keeps, false);
+                           [&](const Object& object) { return selection->keeps(object); }, false);
   const auto objects = std::make_shared<std::vector<Ref<Object>>>(std::move(page->objects));
-  ask_deletion(request, tools, objects, 0, [request, how = *how, objects] { delete_rest(request, how, objects, 0); });
+  convert_for(request, conversion_of(tools), *objects,
+              [request, tools, how = *how, objects](const std::optional<Status>& failed) {
+                if (failed)
+                  return answer_status(*request, *failed);
+                ask_deletion(request, tools, objects, 0,
+                             [request, how, objects] { delete_rest(request, how, objects, 0); });
+              });
 }
 
 }  // namespace lockstep::kube

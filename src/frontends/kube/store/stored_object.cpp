@@ -54,7 +54,7 @@ void append_pairs(std::string& out, std::string_view name, const Pairs& pairs) {
 std::optional<std::string> mended_body(const Object& object, const MetaExtra& extra) {
   if (object.body.find(R"("ownerReferences":[)") == std::string::npos)
     return std::nullopt;
-  json::object body = json::parse(object.body).as_object();
+  json::object body = json::parse(object.body.get()).as_object();
   json::object& metadata = body["metadata"].as_object();
   json::value* references = metadata.if_contains("ownerReferences");
   if (!references || !references->is_array())
@@ -174,7 +174,7 @@ void append_text(std::string& out, const Object& object, const ShownAs& as, Dura
   if (extra.deleting)
     append_quoted(out += R"(,"deletionTimestamp":)", time_text(extra.deleting, wall_offset));
   const std::optional<std::string> mended = mended_body(object, extra);
-  const std::string_view rest = std::string_view(mended ? *mended : object.body).substr(kBodyStart.size());
+  const std::string_view rest = std::string_view(mended ? *mended : object.body.get()).substr(kBodyStart.size());
   if (!rest.starts_with('}'))
     out += ',';
   out += rest;

@@ -1,0 +1,212 @@
+"""Where pods go: parts of cores, spreading, affinities, taints, what users count on nodes, precedence, cordon and drain."""
+import os
+import re
+import time
+import unittest
+
+import yaml
+from cluster import Cluster, eventually
+from kube_test import CORE, Client
+
+NODES = "/api/v1/nodes"
+MERGE = "application/merge-patch+json"
+
+
+def pod(name, cpu=None, app="a", **spec):
+    container = {"name": "main", "image": "127.0.0.1:9/none"}  # where it goes is asked here, not what it runs
+    if cpu:
+        container["resources"] = {"requests": {"cpu": cpu}}
+    if "requests" in spec:
+        container["resources"] = {"requests": spec.pop("requests"), "limits": spec.pop("limits", {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": app}},
+            "spec": {"terminationGracePeriodSeconds": 0, "containers": [container], **spec}}
+
+
+def term(app, level="kubernetes.io/hostname"):
+    return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": level}
+
+
+def required(kind, *terms):
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
+
+
+@unittest.skipIf(os.geteuid() != 0, "virtual nodes need root")
+class KubePlacement(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.c = Cluster(nodes=3, gpus="", cpus=4)
+        cls.c.up()
+        cls.root = Client(yaml.safe_load(cls.c.ok("lockstep", "kubeconfig")))
+        eventually(lambda: cls.root.ask("GET", CORE + "/default/serviceaccounts/default")[0] == 200, what="the first namespace is ready")
+        eventually(lambda: len(cls.root.must("GET", NODES)["items"]) == 3, what="nodes have their objects")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.c.down()
+
+    def setUp(self):
+        self.ns = f"{CORE}/t{abs(hash(self.id())) % 10**8}"
+        self.name = self.ns.rsplit("/", 1)[1]
+        self.root.must("POST", CORE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}})
+        eventually(lambda: self.root.ask("GET", self.ns + "/serviceaccounts/default")[0] == 200, what="the namespace is ready")
+        self.addCleanup(self.empty)
+
+    def empty(self):
+        self.root.must("DELETE", self.ns)
+        eventually(lambda: not self.root.must("GET", self.ns + "/pods")["items"], what="its pods have gone")
+        eventually(lambda: not self.c.ok("squeue", "-h").strip(), what="their jobs have ended")
+
+    def create(self, *args, **more):
+        what = pod(*args, **more)
+        self.root.must("POST", self.ns + "/pods", what)
+        return what["metadata"]["name"]
+
+    def get(self, name):
+        return self.root.must("GET", f"{self.ns}/pods/{name}")
+
+    def node_of(self, name):
+        return self.get(name)["spec"].get("nodeName")
+
+    def placed(self, *names):
+        for name in names:
+            eventually(lambda: self.node_of(name), what=f"{name} has a node: {self.get(name)['status']}")
+        return [self.node_of(name) for name in names]
+
+    def waits(self, name):
+        """The message of a pod that has no node, once it has one."""
+        def message():
+            status = self.get(name)["status"]
+            return next((c.get("message") for c in status.get("conditions", []) if c["type"] == "PodScheduled" and c["status"] == "False"), None)
+        eventually(message, what=f"{name} says why it waits")
+        self.assertIsNone(self.node_of(name))
+        return message()
+
+    def label(self, node, **labels):
+        self.root.must("PATCH", f"{NODES}/{node}", {"metadata": {"labels": labels}}, kind=MERGE)
+        self.addCleanup(self.root.must, "PATCH", f"{NODES}/{node}", {"metadata": {"labels": {key: None for key in labels}}}, kind=MERGE)
+
+    def test_a_node_takes_as_many_parts_of_cores_as_it_has(self):
+        at = {"nodeSelector": {"kubernetes.io/hostname": "n1"}}
+        names = [self.create(f"p{i}", "900m", **at) for i in range(4)]
+        self.assertEqual(set(self.placed(*names)), {"n1"})
+        self.placed(self.create("rest", "400m", **at))
+        said = self.waits(self.create("more", "100m", **at))
+        self.assertIn("0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.", said)
+        job = re.search(r"Job (\d+) waits: (\w+)", said)
+        explained = self.c.ok("lockstep", "explain", "pod/more", "-n", self.name)
+        self.assertIn(f"{job[1]} waits: {job[2]}", explained.replace("job ", "").replace("Job ", ""))
+        eventually(lambda: any(e["reason"] == "FailedScheduling" and "Insufficient cpu" in e["message"]
+                               for e in self.root.must("GET", self.ns + "/events")["items"]), what="an event says so")
+        self.assertIn("more", self.c.ok("squeue", "-h", "-o", "%j"))
+        self.root.must("DELETE", f"{self.ns}/pods/rest")
+        self.placed("more")
+
+    def test_pods_of_one_owner_are_spread(self):
+        self.root.must("POST", f"/apis/apps/v1/namespaces/{self.name}/replicasets", {
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},
+            "spec": {"replicas": 6, "selector": {"matchLabels": {"app": "web"}},
+                     "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod("x", "100m")["spec"]}}})
+        items = lambda: self.root.must("GET", self.ns + "/pods")["items"]
+        eventually(lambda: [p["spec"].get("nodeName") for p in items()].count(None) == 0 and len(items()) == 6, what="all have nodes")
+        self.assertEqual(sorted(p["spec"]["nodeName"] for p in items()), ["n1", "n1", "n2", "n2", "n3", "n3"])
+
+    def test_affinities_between_pods(self):
+        for node, zone in (("n1", "east"), ("n2", "east"), ("n3", "west")):
+            self.label(node, zone=zone)
+        apart = [self.create(f"apart{i}", app="apart", **required("podAntiAffinity", term("apart"))) for i in range(3)]
+        self.assertEqual(sorted(self.placed(*apart)), ["n1", "n2", "n3"])
+        said = self.waits(self.create("fourth", app="apart", **required("podAntiAffinity", term("apart"))))
+        self.assertIn("3 node(s) didn't match pod anti-affinity rules", said)
+        web = self.create("web", app="web", **required("podAffinity", term("cache", "zone")))
+        self.assertIn("3 node(s) didn't match pod affinity rules", self.waits(web))
+        cache = self.create("cache", app="cache", nodeSelector={"zone": "west"})
+        self.assertEqual(self.placed(cache, web), ["n3", "n3"])
+        quiet = self.create("quiet", app="quiet", nodeSelector={"zone": "west"}, **required("podAntiAffinity", term("noisy", "zone")))
+        self.placed(quiet)
+        noisy = [self.create(f"noisy{i}", app="noisy") for i in range(3)]
+        self.assertNotIn("n3", self.placed(*noisy))
+
+    def test_topology_spread(self):
+        for node, zone in (("n1", "east"), ("n2", "east"), ("n3", "west")):
+            self.label(node, zone=zone)
+        rule = {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+                                               "labelSelector": {"matchLabels": {"app": "even"}}}]}
+        names = [self.create(f"e{i}", "1500m", app="even", **rule) for i in range(4)]
+        nodes = self.placed(*names)
+        self.assertEqual(nodes.count("n3"), 2)
+        self.placed(self.create("e4", "1500m", app="even", **rule))
+        self.assertIn("didn't match pod topology spread constraints", self.waits(self.create("e5", "1500m", app="even", **rule)))
+
+    def test_labels_and_taints_that_users_add_count_at_once(self):
+        self.label("n2", disk="ssd")
+        wants = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]}}}}
+        self.assertEqual(self.placed(self.create("fast", **wants)), ["n2"])
+        taint = {"spec": {"taints": [{"key": "team", "value": "vision", "effect": "NoSchedule"}]}}
+        for node in ("n1", "n3"):
+            self.root.must("PATCH", f"{NODES}/{node}", taint, kind=MERGE)
+            self.addCleanup(self.root.must, "PATCH", f"{NODES}/{node}", {"spec": {"taints": None}}, kind=MERGE)
+        self.assertEqual(set(self.placed(*[self.create(f"plain{i}") for i in range(3)])), {"n2"})
+        bears = {"tolerations": [{"key": "team", "operator": "Equal", "value": "vision", "effect": "NoSchedule"}]}
+        self.assertGreater(len(set(self.placed(*[self.create(f"bears{i}", "100m", **bears) for i in range(3)]))), 1)
+        later = self.create("later", nodeSelector={"disk": "tape"})
+        self.assertIn("2 node(s) had untolerated taint {team: vision}", self.waits(later))
+        self.label("n2", disk="tape")
+        self.assertEqual(self.placed(later), ["n2"])
+
+    def count(self, name, amount):
+        path = f"/status/capacity/{name.replace('/', '~1')}"
+        change = [{"op": "add", "path": path, "value": amount}] if amount else [{"op": "remove", "path": path}]
+        self.root.must("PATCH", f"{NODES}/n1/status", change, kind="application/json-patch+json")
+
+    def test_what_users_count_on_a_node_is_given_out_and_preempted_for(self):
+        foo = "scheduling.k8s.io/foo"
+        self.count(foo, "5")
+        self.addCleanup(self.count, foo, None)
+        self.assertEqual(self.root.must("GET", NODES + "/n1")["status"]["allocatable"][foo], "5")
+        for name, value in (("low", -1), ("high", 1000)):
+            self.root.must("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": f"{self.name}-{name}"}, "value": value})
+            self.addCleanup(self.root.must, "DELETE", f"/apis/scheduling.k8s.io/v1/priorityclasses/{self.name}-{name}")
+        low = self.create("low", requests={foo: "3"}, limits={foo: "3"}, priorityClassName=f"{self.name}-low")
+        middle = self.create("middle", requests={foo: "2"}, limits={foo: "2"})
+        self.assertEqual(self.placed(low, middle), ["n1", "n1"])
+        self.assertIn("Insufficient " + foo, self.waits(self.create("even", requests={foo: "1"}, limits={foo: "1"}, priorityClassName=f"{self.name}-low")))
+        self.root.must("DELETE", f"{self.ns}/pods/even")
+        high = self.create("high", requests={foo: "3"}, limits={foo: "3"}, priorityClassName=f"{self.name}-high")
+        self.assertEqual(self.placed(high), ["n1"])
+        eventually(lambda: self.root.ask("GET", f"{self.ns}/pods/{low}")[0] == 404, what="the lower one has gone")
+        self.assertEqual(self.node_of(middle), "n1")
+
+    def test_cordon_and_drain_are_one_act(self):
+        self.root.must("PATCH", NODES + "/n1", {"spec": {"unschedulable": True}}, kind=MERGE)
+        self.assertIn("drain", self.c.ok("sinfo", "-h", "-n", "n1", "-o", "%T"))
+        self.assertIn("cordoned by", self.c.ok("scontrol", "show", "node", "n1"))
+        said = self.waits(self.create("there", nodeSelector={"kubernetes.io/hostname": "n1"}))
+        self.assertIn("1 node(s) were unschedulable", said)
+        self.c.ok("scontrol", "update", "NodeName=n1", "State=RESUME")
+        self.assertNotIn("unschedulable", self.root.must("GET", NODES + "/n1")["spec"])
+        self.placed("there")
+        self.c.ok("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=fan")
+        node = self.root.must("GET", NODES + "/n1")
+        self.assertTrue(node["spec"]["unschedulable"])
+        self.assertEqual(node["metadata"]["annotations"]["lockstep.io/reason"], "fan")
+        self.assertIn("node.kubernetes.io/unschedulable", [t["key"] for t in node["spec"]["taints"]])
+        self.label("n1", rack="r1")  # changes nothing of it
+        self.root.must("PATCH", NODES + "/n1", {"spec": {"unschedulable": None}}, kind=MERGE)
+        self.assertIn("n1 idle", re.sub(r"mixed|allocated|planned", "idle", self.c.ok("sinfo", "-h", "-N", "-n", "n1", "-o", "%N %T")))
+
+    def test_sbatch_jobs_and_pods_share_cores(self):
+        self.placed(self.create("half", "500m", nodeSelector={"kubernetes.io/hostname": "n1"}))
+        job = self.c.wrap("sleep 60", "-w", "n1", "-n", "4")
+        time.sleep(1)
+        self.assertEqual(self.c.state(job), "PENDING")
+        self.root.must("DELETE", f"{self.ns}/pods/half")
+        eventually(lambda: self.c.state(job) == "RUNNING", what="the whole node is the job's")
+        self.assertIn("Insufficient cpu", self.waits(self.create("again", "500m", nodeSelector={"kubernetes.io/hostname": "n1"})))
+        self.c.ok("scancel", job)
+        self.placed("again")
+
+
+if __name__ == "__main__":
+    unittest.main()
