@@ -350,13 +350,10 @@ bool HttpSession::head_read() {
   head.peer = peer_;
   const HttpLimits& limits = host_->limits;
   std::size_t bound = limits.body_bound ? limits.body_bound(head) : limits.body_bytes;
-  if (peer_.how == Peer::How::kNobody) {
-    const std::string proven = limits.proven_user ? limits.proven_user(head) : std::string();
-    if (proven.empty())
-      bound = std::min(bound, limits.stranger_body_bytes);
-    else if (!count_as(proven))
-      return false;
-  }
+  if (!count_as(proven_by(head)))
+    return false;
+  if (peer_.how == Peer::How::kNobody && proven_by(head).empty())
+    bound = std::min(bound, limits.stranger_body_bytes);
   const auto announced = parser_.announced_bytes();
   if (announced.value_or(0) > bound) {
     refuse(413, format("the body has {} bytes, and {} {} takes at most {} from you", *announced, head.method, head.path,
@@ -415,9 +412,17 @@ bool HttpSession::learn_peer() {
   return false;
 }
 
+// "": nobody, or the connection itself says more.
+std::string HttpSession::proven_by(const HttpRequest& head) const {
+  const auto& asked = host_->limits.proven_user;
+  return peer_.how == Peer::How::kNobody && asked ? asked(head) : std::string();
+}
+
 // What the connection holds is that user's from now on, where there is room for it; else its address's, as before.
 // False: the connection has ended.
 bool HttpSession::count_as(const std::string& user) {
+  if (user.empty())
+    return true;
   const HttpCaller proven{HttpCaller::Lane::kUser, "proven " + user};
   if (caller().name != proven.name && host_->introduce(this, proven)) {
     HttpHold received = host_->lanes->hold(proven, HttpHold::Of::kMemory);
@@ -437,6 +442,8 @@ void HttpSession::dispatch() {
   upgrading_ = parser_.wants_upgrade();
   finishing_ = !parser_.keep_alive() && !upgrading_;
   HttpRequest request = parser_.take();
+  if (!count_as(proven_by(request)))
+    return;
   request.peer = peer_;
   stream_->read_at_most(kKeptBuffer);
   // What was received becomes the request's memory.

@@ -72,6 +72,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   bool ask_for_body();
   void dispatch();
   bool learn_peer();
+  std::string proven_by(const HttpRequest& head) const;
   bool count_as(const std::string& user);
   void refuse(int status, const std::string& why);
   bool blocked() const;

@@ -114,13 +114,13 @@ void list_jobs(const Asked& request) {
   std::vector<Ref<Job>> jobs;
   for (const auto& [id, job] : read->tables.jobs) jobs.push_back(job);
   PageReply reply{200, "application/json", list_head(*request, read->tables.seq, "", 0), {}};
-  reply.more = [request, keeps = selection->keeps, jobs = std::move(jobs), done = std::size_t{0},
+  reply.more = [request, selection = *selection, jobs = std::move(jobs), done = std::size_t{0},
                 any = false](std::string& out) mutable {
     const auto read = request->visit->read();
     for (std::size_t i = 0; i < kItemsOfPiece && done < jobs.size(); ++i) {
       const Ref<Job> job = std::move(jobs[done++]);
       const Ref<Object> object = object_of_job(*read, *job);
-      if (!keeps(*object))
+      if (!selection.keeps(*object))
         continue;
       if (std::exchange(any, true))
         out += ',';

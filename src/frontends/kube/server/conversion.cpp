@@ -187,7 +187,7 @@ struct Converting : std::enable_shared_from_this<Converting> {
 std::string stored_version(const Kind& kind, const Object& object) {
   const std::string& storage = kind.custom->definition->storage().name;
   const auto at = object.body.rfind(format("\"{}\":\"", kVersionNote));
-  if (at == object.body.npos)
+  if (at == std::string::npos)
     return storage;
   const json::value body = json::parse(object.body.get());
   const std::string noted = text_in(body, kVersionNote);

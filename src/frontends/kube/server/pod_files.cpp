@@ -66,8 +66,8 @@ class PodFiles {
       wait("", kCreating, "hostUsers: false: nodes here have no user namespaces for pods");
     json::object out{
         {"volumes", std::move(volumes_)}, {"variables", std::move(variables_)}, {"waits", std::move(waits_)}};
-    json::value also = json::parse(encode_front_end_files(changes()));
-    for (auto& [name, value] : also.get_object())
+    json::value changed = json::parse(encode_front_end_files(changes()));
+    for (auto& [name, value] : changed.as_object())
       if (!out.contains(name))
         out[name] = std::move(value);
     return out;
