@@ -178,7 +178,7 @@ class KubePodsLive(unittest.TestCase):
             user = json.loads(self.kubectl("config", "view", "--raw", "-o", "json"))["users"][0]["user"]
             with open(keys[one], "wb") as f:
                 f.write(__import__("base64").b64decode(user[one]))
-        done = subprocess.run(["curl", "-sk", "--path-as-is", "--cert", keys["client-certificate-data"], "--key", keys["client-key-data"], "-D", "-", *words,
+        done = subprocess.run(["curl", "-sk", "--http1.1", "--path-as-is", "--cert", keys["client-certificate-data"], "--key", keys["client-key-data"], "-D", "-", *words,
                                server + path], capture_output=True, text=True, timeout=30)
         head, _, body = done.stdout.replace("\r\n", "\n").partition("\n\n")
         return head, body
