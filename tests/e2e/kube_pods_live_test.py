@@ -211,7 +211,7 @@ class KubePodsLive(unittest.TestCase):
                 self.assertIn(f"location: {place}/proxy/other/place", head.lower())
                 head, body = self.raw(f"{place}/proxy/", "-I")
                 self.assertIn("200 OK", head)
-                self.assertEqual(body, "")
+                self.assertEqual(body.strip(), "")
         head, body = self.raw(f"{base}/pods/{name}:81/proxy/")
         self.assertIn("503", head.split("\n")[0])
         self.assertIn("error trying to reach service", body)

@@ -10,50 +10,51 @@
 namespace lockstep::kube {
 namespace {
 
-json::object pod(const std::string& spec) {
+json::object pod_with(const std::string& spec) {
   return json::parse(R"({"metadata":{"name":"p","namespace":"n"},"spec":)" + spec + "}").as_object();
 }
 
 // Path and words of each fault.
-std::string words(const FieldErrors& errors) {
+std::string fault_words(const FieldErrors& errors) {
   std::string out;
   for (const FieldError& one : errors) out += one.path + ": " + one.body() + "\n";
   return out;
 }
-std::string made(const std::string& spec) {
+std::string faults_of_new(const std::string& spec) {
   FieldErrors errors;
-  rules_of("pods").validate(pod(spec), nullptr, errors);
-  return words(errors);
+  rules_of("pods").validate(pod_with(spec), nullptr, errors);
+  return fault_words(errors);
 }
 // As a client that goes through the subresource changes it.
-std::string changed(const std::string& before, const std::string& after, std::string_view subresource,
-                    json::object* result = nullptr) {
-  const json::object old = pod(before);
-  json::object tree = pod(after);
+std::string faults_of_change(const std::string& before, const std::string& after, std::string_view subresource,
+                             json::object* result = nullptr) {
+  const json::object old = pod_with(before);
+  json::object tree = pod_with(after);
   rules_of("pods").prepare_update(tree, old, subresource);
   FieldErrors errors;
   rules_of("pods").validate_update(tree, old, subresource, errors);
   if (result)
     *result = tree;
-  return words(errors);
+  return fault_words(errors);
 }
 
 constexpr const char* kPlain = R"({"containers":[{"name":"a","image":"i"}]})";
 
 TEST(PodRules, profiles_and_mounts_are_what_they_can_be) {
-  EXPECT_EQ(made(kPlain), "");
+  EXPECT_EQ(faults_of_new(kPlain), "");
   EXPECT_NE(
-      made(R"({"containers":[{"name":"a","image":"i","securityContext":{"seccompProfile":{"type":"Localhost"}}}]})")
+      faults_of_new(
+          R"({"containers":[{"name":"a","image":"i","securityContext":{"seccompProfile":{"type":"Localhost"}}}]})")
           .find("must be set when seccomp type is Localhost"),
       std::string::npos);
-  EXPECT_NE(made(R"({"securityContext":{"seccompProfile":{"type":"Localhost","localhostProfile":"a/../../b"}},
+  EXPECT_NE(faults_of_new(R"({"securityContext":{"seccompProfile":{"type":"Localhost","localhostProfile":"a/../../b"}},
       "containers":[{"name":"a","image":"i"}]})")
                 .find("must not contain '..'"),
             std::string::npos);
-  EXPECT_NE(made(R"({"containers":[{"name":"a","image":"i","securityContext":{"procMount":"Unmasked"}}]})")
+  EXPECT_NE(faults_of_new(R"({"containers":[{"name":"a","image":"i","securityContext":{"procMount":"Unmasked"}}]})")
                 .find("`hostUsers` must be false to use `Unmasked`"),
             std::string::npos);
-  EXPECT_NE(made(R"({"volumes":[{"name":"v","hostPath":{"path":"/x"}}],"containers":[{"name":"a","image":"i",
+  EXPECT_NE(faults_of_new(R"({"volumes":[{"name":"v","hostPath":{"path":"/x"}}],"containers":[{"name":"a","image":"i",
       "volumeMounts":[{"name":"v","mountPath":"/m","mountPropagation":"Bidirectional"}]}]})")
                 .find("available only to privileged containers"),
             std::string::npos);
@@ -61,8 +62,8 @@ TEST(PodRules, profiles_and_mounts_are_what_they_can_be) {
 
 TEST(PodRules, settings_of_the_kernel_have_names_that_can_be) {
   const auto with = [](const std::string& name) {
-    return made(R"({"securityContext":{"sysctls":[{"name":")" + name +
-                R"(","value":"1"}]},"containers":[{"name":"a","image":"i"}]})");
+    return faults_of_new(R"({"securityContext":{"sysctls":[{"name":")" + name +
+                         R"(","value":"1"}]},"containers":[{"name":"a","image":"i"}]})");
   };
   for (const char* good : {"kernel.shmmax", "net/ipv4/ip_forward", "safe-and-unsafe", "a.b_c.d"})
     EXPECT_EQ(with(good), "") << good;
@@ -71,7 +72,7 @@ TEST(PodRules, settings_of_the_kernel_have_names_that_can_be) {
 
 TEST(PodRules, of_settings_nodes_take_the_safe_ones) {
   const auto reason = [](const std::string& name) {
-    return node_refusal(pod(R"({"securityContext":{"sysctls":[{"name":")" + name + R"(","value":"1"}]}})")).reason;
+    return node_refusal(pod_with(R"({"securityContext":{"sysctls":[{"name":")" + name + R"(","value":"1"}]}})")).reason;
   };
   EXPECT_EQ(reason("net.ipv4.tcp_syncookies"), "");
   EXPECT_EQ(reason("net/ipv4/tcp_syncookies"), "");
@@ -83,25 +84,26 @@ TEST(PodRules, containers_are_added_through_their_own_door_alone) {
   const std::string with =
       R"({"containers":[{"name":"a","image":"i"}],"ephemeralContainers":[{"name":"d","image":"j"}]})";
   json::object result;
-  EXPECT_EQ(changed(kPlain, with, "", &result), "");
+  EXPECT_EQ(faults_of_change(kPlain, with, "", &result), "");
   EXPECT_TRUE(part(part(result, "spec"), "ephemeralContainers").is_null())
       << "left out, as by a client that knows none";
-  EXPECT_EQ(changed(kPlain, with, "ephemeralcontainers", &result), "");
+  EXPECT_EQ(faults_of_change(kPlain, with, "ephemeralcontainers", &result), "");
   EXPECT_TRUE(part(part(result, "spec"), "ephemeralContainers").is_array());
-  EXPECT_NE(
-      changed(with, R"({"containers":[{"name":"a","image":"i"}],"ephemeralContainers":[{"name":"d","image":"k"}]})",
-              "ephemeralcontainers")
-          .find("existing ephemeral containers may not be changed"),
-      std::string::npos);
+  EXPECT_NE(faults_of_change(
+                with, R"({"containers":[{"name":"a","image":"i"}],"ephemeralContainers":[{"name":"d","image":"k"}]})",
+                "ephemeralcontainers")
+                .find("existing ephemeral containers may not be changed"),
+            std::string::npos);
   for (const auto& [more, why] :
        {std::pair{R"("name":"a")", "Duplicate value"},
         {R"("name":"d","targetContainerName":"x")", "Not found"},
         {R"("name":"d","ports":[{"containerPort":1}])", "cannot be set for an Ephemeral Container"},
         {R"("name":"d","resources":{"limits":{"cpu":"1"}})", "cannot be set for an"}})
-    EXPECT_NE(changed(kPlain,
-                      std::string(R"({"containers":[{"name":"a","image":"i"}],"ephemeralContainers":[{"image":"j",)") +
-                          more + "}]}",
-                      "ephemeralcontainers")
+    EXPECT_NE(faults_of_change(
+                  kPlain,
+                  std::string(R"({"containers":[{"name":"a","image":"i"}],"ephemeralContainers":[{"image":"j",)") +
+                      more + "}]}",
+                  "ephemeralcontainers")
                   .find(why),
               std::string::npos)
         << more;
@@ -111,17 +113,18 @@ TEST(PodRules, amounts_change_through_their_own_door_alone) {
   const auto sized = [](const std::string& cpu, const std::string& more = "") {
     return R"({"containers":[{"name":"a","image":"i","resources":{"requests":{"cpu":")" + cpu + R"("})" + more + "}}]}";
   };
-  EXPECT_EQ(changed(sized("1"), sized("2"), "resize"), "");
-  EXPECT_NE(changed(sized("1"), sized("2"), "").find("pod updates may not change fields"), std::string::npos);
-  EXPECT_NE(changed(sized("1"), kPlain, "resize").find("QOS Class may not change"), std::string::npos);
-  EXPECT_NE(changed(sized("1", R"(,"limits":{"cpu":"3"})"), sized("1"), "resize").find("cannot be removed"),
+  EXPECT_EQ(faults_of_change(sized("1"), sized("2"), "resize"), "");
+  EXPECT_NE(faults_of_change(sized("1"), sized("2"), "").find("pod updates may not change fields"), std::string::npos);
+  EXPECT_NE(faults_of_change(sized("1"), kPlain, "resize").find("QOS Class may not change"), std::string::npos);
+  EXPECT_NE(faults_of_change(sized("1", R"(,"limits":{"cpu":"3"})"), sized("1"), "resize").find("cannot be removed"),
             std::string::npos);
-  EXPECT_NE(changed(sized("1"), sized("1", R"(,"limits":{"nvidia.com/gpu":"1"})"), "resize")
+  EXPECT_NE(faults_of_change(sized("1"), sized("1", R"(,"limits":{"nvidia.com/gpu":"1"})"), "resize")
                 .find("only cpu and memory resources are mutable"),
             std::string::npos);
   json::object result;
-  EXPECT_EQ(changed(sized("1"), R"({"containers":[{"name":"a","image":"other","resources":{"requests":{"cpu":"2"}}}]})",
-                    "resize", &result),
+  EXPECT_EQ(faults_of_change(sized("1"),
+                             R"({"containers":[{"name":"a","image":"other","resources":{"requests":{"cpu":"2"}}}]})",
+                             "resize", &result),
             "");
   EXPECT_EQ(text_in(part(part(result, "spec"), "containers").as_array().at(0), "image"), "i") << "and nothing else";
 }
