@@ -140,6 +140,9 @@ Result<void> settle_lasting_volume(const SandboxVolume& volume, const Sandbox& s
 Result<void> mount_nfs(const SandboxVolume& volume, const std::string& path) {
   while (::umount2(path.c_str(), MNT_DETACH) == 0) {}
   const char* const helper = "/sbin/mount.nfs";
+  constexpr unsigned kNfsSeconds = 20;
+  if (volume.path.starts_with('-') || volume.path.find(":/") == std::string::npos)
+    return invalid(format("volume {}: \"{}\" names no folder of a server", volume.name, volume.path));
   if (::access(helper, X_OK) != 0)
     return Error{Errc::kUnavailable,
                  format("MountVolume.SetUp failed for volume \"{}\" : this node mounts no NFS: {} is in the package "
@@ -149,6 +152,7 @@ Result<void> mount_nfs(const SandboxVolume& volume, const std::string& path) {
   const pid_t pid = fork_child();
   if (pid == 0) {
     reset_signals();
+    ::alarm(kNfsSeconds);  // a server that does not answer holds up nobody for longer
     const int network = ::open("/proc/1/ns/net", O_RDONLY | O_CLOEXEC);
     if (network < 0 || ::setns(network, CLONE_NEWNET) != 0)
       ::_exit(1);

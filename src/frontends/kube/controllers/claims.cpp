@@ -62,7 +62,8 @@ class ClaimController final : public Reconciler {
         out.push_back(key_of(changed));
     }
     if (changed.type == kVolumes) {
-      const json::value& claim = part(part(body_of(changed), "spec"), "claimRef");
+      const json::object body = body_of(changed);
+      const json::value& claim = part(part(body, "spec"), "claimRef");
       if (claim.is_object())
         out.push_back({std::string(kClaims), text_in(claim, "namespace"), text_in(claim, "name")});
       else

@@ -248,7 +248,8 @@ std::vector<FrontRoute> KubeServer::routes() const {
     mount("PUT", path, Cost::kChange, kBody);
     mount("PATCH", path, Cost::kChange, kBody);
     mount("DELETE", path, Cost::kEnd, kBody);
-    mount("OPTIONS", path, Cost::kRead, kNoBody);  // for what stands behind a proxy
+    for (const char* method : {"HEAD", "OPTIONS"})  // for what stands behind a proxy
+      mount(method, path, Cost::kRead, kNoBody);
   }
   for (const std::string_view path : {"/version", "/healthz", "/healthz/**", "/livez", "/livez/**", "/readyz",
                                       "/readyz/**", "/openapi/**", "/.well-known/openid-configuration", "/openid/**"})
