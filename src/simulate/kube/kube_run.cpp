@@ -125,6 +125,7 @@ void begin(KubeWorld& all) {
   all.run_until(now + minutes(10), [&] { return all.users.prepared(); });
   if (!all.users.prepared())
     world.verdict.fail("the cluster did not come up");
+  all.checker.be_strict();
   for (auto& informer : all.informers) informer->start();
 }
 
