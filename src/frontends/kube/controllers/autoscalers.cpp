@@ -278,6 +278,11 @@ class Autoscaling {
   }
 
   void run() {
+    // It has scaled a moment ago, and its own words woke it: they stand until the next look is due.
+    const auto scaled = parse_timestamp(text_in(status_, "lastScaleTime"));
+    if (scaled && whole_in(status_, "observedGeneration", 0) == generation_of(body_) &&
+        wall_time(view_, now_).us - scaled->us < kEvery.us)
+      return out_.look_again(instant_of(view_, {scaled->us + kEvery.us}));
     out_.look_again(now_ + kEvery);
     const json::value& spec = part(body_, "spec");
     const json::value& reference = part(spec, "scaleTargetRef");
