@@ -306,7 +306,7 @@ std::string job_named(const std::string& word, const std::string& ns) {
   std::string type = word.substr(0, slash);
   if (!type.ends_with('s'))
     type += 's';
-  return format("{}/{}/{}", type, ns, word.substr(slash + 1));
+  return format("{}:{}:{}", type, ns, word.substr(slash + 1));
 }
 
 }  // namespace

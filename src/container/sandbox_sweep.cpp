@@ -28,6 +28,11 @@ std::vector<std::string> names_in(const std::string& folder) {
 
 bool is_log(const std::string& name) { return name == "log" || name.starts_with("log.") || name == "alive"; }
 
+std::int64_t changed_at(const std::string& path) {
+  struct stat stat {};
+  return ::lstat(path.c_str(), &stat) == 0 ? stat.st_ctim.tv_sec : 0;
+}
+
 struct EndedSandbox {
   std::string folder;
   std::int64_t changed_s = 0;
@@ -59,14 +64,20 @@ void keep_logs(const std::string& container, EndedSandbox& sandbox) {
 
 Result<void> sweep_sandboxes(const std::string& home, const std::vector<std::string>& jobs_here, const LogsKept& kept) {
   const std::string jobs = home + "/jobs";
-  std::vector<std::string> stay = jobs_here;
   std::vector<EndedSandbox> ended;
+  Result<void> done;
+  const std::int64_t now = ::time(nullptr);
   for (const std::string& job : names_in(jobs)) {
-    const std::string sandboxes = format("{}/{}/sandboxes", jobs, job);
-    if (std::find(jobs_here.begin(), jobs_here.end(), job) != jobs_here.end() || ::access(sandboxes.c_str(), X_OK) != 0)
+    const std::string folder = format("{}/{}", jobs, job), sandboxes = folder + "/sandboxes";
+    if (std::find(jobs_here.begin(), jobs_here.end(), job) != jobs_here.end() ||
+        std::max(changed_at(folder), changed_at(sandboxes)) > now - kept.settled_seconds)
       continue;
-    stay.push_back(job);
-    (void)remove_all_but(format("{}/{}", jobs, job), {"sandboxes"});
+    if (::access(sandboxes.c_str(), X_OK) != 0) {
+      if (auto removed = remove_tree(folder); !removed.ok())
+        done = std::move(removed);
+      continue;
+    }
+    (void)remove_all_but(folder, {"sandboxes"});
     for (const std::string& work : names_in(sandboxes)) {
       EndedSandbox one{format("{}/{}", sandboxes, work)};
       (void)remove_all_but(one.folder, {"containers"});
@@ -78,7 +89,6 @@ Result<void> sweep_sandboxes(const std::string& home, const std::vector<std::str
   std::sort(ended.begin(), ended.end(),
             [](const EndedSandbox& a, const EndedSandbox& b) { return a.changed_s > b.changed_s; });
   std::uint64_t bytes = 0;
-  const std::int64_t now = ::time(nullptr);
   for (std::size_t i = 0; i < ended.size(); ++i) {
     bytes += ended[i].bytes;
     if (i < kept.sandboxes_max && bytes <= kept.bytes_max && now - ended[i].changed_s < kept.seconds)
@@ -88,7 +98,7 @@ Result<void> sweep_sandboxes(const std::string& home, const std::vector<std::str
     if (::rmdir(sandboxes.c_str()) == 0)
       ::rmdir(sandboxes.substr(0, sandboxes.rfind('/')).c_str());
   }
-  return remove_all_but(jobs, stay);
+  return done;
 }
 
 }  // namespace lockstep

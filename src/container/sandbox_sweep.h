@@ -14,6 +14,8 @@ struct LogsKept {
   std::int64_t seconds = 24 * 3600;
   std::size_t sandboxes_max = 2000;
   std::uint64_t bytes_max = 4ull << 30;
+  // What changed so shortly ago may be of a job that has come since the list was made.
+  std::int64_t settled_seconds = 10;
 };
 // In HOME/jobs.
 Result<void> sweep_sandboxes(const std::string& home, const std::vector<std::string>& jobs_here,

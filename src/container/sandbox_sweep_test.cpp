@@ -10,6 +10,8 @@
 namespace lockstep {
 namespace {
 
+constexpr LogsKept kSettled{.settled_seconds = -60};
+
 class SandboxSweeps : public ::testing::Test {
  protected:
   SandboxSweeps() {
@@ -37,7 +39,7 @@ class SandboxSweeps : public ::testing::Test {
 TEST_F(SandboxSweeps, of_a_job_that_has_gone_the_logs_stay) {
   make(1);
   make(2);
-  ASSERT_TRUE(sweep_sandboxes(home_, {"2"}).ok());
+  ASSERT_TRUE(sweep_sandboxes(home_, {"2"}, kSettled).ok());
   for (const char* file : {"log", "log.1", "alive", "../life"})
     EXPECT_TRUE(has(format("{}/{}", life(1), file))) << file;
   for (const char* file : {"upper", "config.json"}) EXPECT_FALSE(has(format("{}/{}", life(1), file))) << file;
@@ -47,11 +49,22 @@ TEST_F(SandboxSweeps, of_a_job_that_has_gone_the_logs_stay) {
   EXPECT_TRUE(has(home_ + "/jobs/2/steps"));
 }
 
+TEST_F(SandboxSweeps, what_came_since_the_list_was_made_is_not_touched) {
+  make(1);
+  ASSERT_TRUE(make_folders(home_ + "/jobs/2/steps").ok());
+  ASSERT_TRUE(sweep_sandboxes(home_, {}).ok());
+  EXPECT_TRUE(has(life(1) + "/upper/etc"));
+  EXPECT_TRUE(has(home_ + "/jobs/2/steps"));
+  ASSERT_TRUE(sweep_sandboxes(home_, {}, kSettled).ok());
+  EXPECT_FALSE(has(life(1) + "/upper/etc"));
+  EXPECT_FALSE(has(home_ + "/jobs/2"));
+}
+
 TEST_F(SandboxSweeps, they_go_when_they_are_old_or_too_many) {
   for (const int job : {1, 2, 3}) make(job);
-  ASSERT_TRUE(sweep_sandboxes(home_, {"3"}, {.sandboxes_max = 1}).ok());
+  ASSERT_TRUE(sweep_sandboxes(home_, {"3"}, {.sandboxes_max = 1, .settled_seconds = -60}).ok());
   EXPECT_NE(has(home_ + "/jobs/1"), has(home_ + "/jobs/2"));
-  ASSERT_TRUE(sweep_sandboxes(home_, {"3"}, {.seconds = -1}).ok());
+  ASSERT_TRUE(sweep_sandboxes(home_, {"3"}, {.seconds = -1, .settled_seconds = -60}).ok());
   EXPECT_FALSE(has(home_ + "/jobs/1"));
   EXPECT_FALSE(has(home_ + "/jobs/2"));
   EXPECT_TRUE(has(life(3)));

@@ -40,11 +40,11 @@ void Api::ask(Visit visit, Question question, std::optional<HistoryQuery> query)
 
 namespace {
 
-// Of the object "TYPE/NAMESPACE/NAME" that a front end keeps.
+// Of the object "TYPE:NAMESPACE:NAME" that a front end keeps.
 Result<const Job*> job_of_object(const Tables& tables, const std::string& name) {
-  const std::vector<std::string> parts = split(name, '/');
+  const std::vector<std::string> parts = split(name, ':');
   if (parts.size() != 3)
-    return invalid(format("\"{}\" names no job: an id does, or TYPE/NAMESPACE/NAME of an object", name), "job");
+    return invalid(format("\"{}\" names no job: an id does, or TYPE:NAMESPACE:NAME of an object", name), "job");
   const auto object = tables.objects.find({parts[0], parts[1], parts[2]});
   if (object == tables.objects.end())
     return not_found(format("there is no {} {} in namespace {}", parts[0], parts[2], parts[1]));
@@ -60,7 +60,7 @@ Result<const Job*> job_of_object(const Tables& tables, const std::string& name) 
 
 void Api::explain_job(Visit visit) {
   const Job* job = nullptr;
-  if (const std::string& name = visit.names.at(0); name.find('/') != name.npos) {
+  if (const std::string& name = visit.names.at(0); name.find(':') != name.npos) {
     const auto found = job_of_object(world_.view.tables(), name);
     if (!found.ok())
       return visit.refuse(found.error());

@@ -71,6 +71,10 @@ class Http2Connection::Body final : public Stream {
       return;
     stream->out_bytes += bytes.size();
     stream->out.push_back(std::move(bytes));
+    // What is not read is its caller's memory: where that is at its end, so is the answer.
+    if (connection->is_counted() && stream->out_bytes > stream->memory.amount() &&
+        !stream->memory.resize(2 * stream->out_bytes))
+      return cut();
     connection->resume(stream->id);
   }
   std::size_t unsent() const override {
@@ -259,10 +263,12 @@ struct Http2Connection::Calls {
     }
     if (done > 0)
       stream->moved_tick = connection.tick_;
+    if (stream->body && stream->out.empty() && stream->memory.amount() > kStreamAnswerCost)
+      (void)stream->memory.resize(kStreamAnswerCost);
     if (stream->out.empty() && stream->out_ends)
       *flags |= NGHTTP2_DATA_FLAG_EOF;
-    else if (stream->out.empty())
-      connection.drained_due_ = true;
+    else if (done > 0 && stream->out.empty() && stream->body)
+      connection.drained_.push_back(id);
     if (done == 0 && !stream->out_ends) {
       stream->deferred = true;
       return NGHTTP2_ERR_DEFERRED;
@@ -299,6 +305,11 @@ Http2Connection::Http2Connection(World world) : world_(std::move(world)) {
 }
 
 Http2Connection::~Http2Connection() { nghttp2_session_del(session_); }
+
+// A node's connections are few, and counted; administrators' are not charged.
+bool Http2Connection::is_counted() const {
+  return world_.caller.lane == HttpCaller::Lane::kUser || world_.caller.lane == HttpCaller::Lane::kStranger;
+}
 
 Http2Connection::Stream2* Http2Connection::find(std::int32_t id) {
   const auto at = streams_.find(id);
@@ -368,10 +379,10 @@ void Http2Connection::body_came(std::int32_t id, std::string_view bytes) {
   stream->moved_tick = tick_;
   if (body.size() + bytes.size() > stream->body_max) {
     stream->refused = true;
-    return answer(id, {.status = 413,
-                       .body = error_body("invalid", format("{} {} takes at most {} bytes from you",
-                                                            stream->request.method, stream->request.path,
-                                                            stream->body_max))});
+    return answer(id,
+                  {.status = 413,
+                   .body = error_body("invalid", format("{} {} takes at most {} bytes from you", stream->request.method,
+                                                        stream->request.path, stream->body_max))});
   }
   body.append(bytes);
   const std::size_t cost = cost_of(stream->request);
@@ -419,8 +430,7 @@ void Http2Connection::dispatch(std::int32_t id) {
   HttpHold memory = world_.lanes->hold(world_.caller, HttpHold::Of::kMemory);
   (void)stream->memory.resize(0);
   const bool fits = memory.resize(cost_of(stream->request));
-  const auto exchange =
-      std::make_shared<Exchange>(weak_from_this(), id, std::move(stream->request), std::move(memory));
+  const auto exchange = std::make_shared<Exchange>(weak_from_this(), id, std::move(stream->request), std::move(memory));
   stream->request.method = exchange->request().method;  // HEAD has no body
   stream->exchange = exchange;
   if (fits)
@@ -447,7 +457,8 @@ bool Http2Connection::begin_answer(std::int32_t id, const HttpResponse& head, bo
       said.emplace_back(std::move(key), value);
   // A control character would be refused there, and the answer with it.
   for (auto& [name, value] : said)
-    std::ranges::replace_if(value, [](char c) { return static_cast<unsigned char>(c) < 32 && c != '\t'; }, ' ');
+    std::ranges::replace_if(
+        value, [](char c) { return static_cast<unsigned char>(c) < 32 && c != '\t'; }, ' ');
   std::vector<nghttp2_nv> pairs{pair_of(":status", status)};
   for (const auto& [name, value] : said) pairs.push_back(pair_of(name, value));
   nghttp2_data_provider provider{.source = {}, .read_callback = Calls::read};
@@ -472,8 +483,8 @@ void Http2Connection::answer(std::int32_t id, HttpResponse response) {
                    : come_again("answers that you have not read yet fill your share of memory: read them first");
     (void)stream->memory.resize(response.body.size());
   }
-  const bool has_body = !response.body.empty() && stream->request.method != "HEAD" && response.status != 204 &&
-                        response.status != 304;
+  const bool has_body =
+      !response.body.empty() && stream->request.method != "HEAD" && response.status != 204 && response.status != 304;
   if (!begin_answer(id, response, has_body))
     return;
   if (has_body) {
@@ -494,8 +505,7 @@ std::unique_ptr<Stream> Http2Connection::stream(std::int32_t id, HttpResponse he
     answer(id, std::move(head));
     return nullptr;
   }
-  const bool counted = world_.caller.lane == HttpCaller::Lane::kUser || world_.caller.lane == HttpCaller::Lane::kStranger;
-  if (!stream->memory.resize(counted ? kStreamAnswerCost : 0)) {
+  if (!stream->memory.resize(is_counted() ? kStreamAnswerCost : 0)) {
     answer(id, come_again("too many of your streams are open: close some, or try again later"));
     return nullptr;
   }
@@ -564,17 +574,11 @@ void Http2Connection::pump() {
     written_ += static_cast<std::size_t>(size);
     world_.write(std::string(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size)));
   }
-  if (std::exchange(drained_due_, false))
-    world_.loop.post([weak = weak_from_this()] {
+  if (!drained_.empty())
+    world_.loop.post([weak = weak_from_this(), all = std::exchange(drained_, {})] {
       const auto self = weak.lock();
-      if (!self || self->over_)
-        return;
-      std::vector<std::int32_t> empty;
-      for (const auto& [id, stream] : self->streams_)
-        if (stream->body && stream->out.empty())
-          empty.push_back(id);
-      for (const std::int32_t id : empty)
-        if (Stream2* stream = self->find(id); stream && stream->body)
+      for (const std::int32_t id : all)
+        if (Stream2* stream = self && !self->over_ ? self->find(id) : nullptr; stream && stream->body)
           stream->body->tell_drained();
     });
   if (!over_ && nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0)
@@ -643,14 +647,14 @@ void Http2Connection::sweep(std::int64_t now_tick, Duration tick) {
   if (unsent == 0) {
     written_ = 0;
     unread_tick_ = now_tick;
-  } else if (now_tick - unread_tick_ >
-             ticks(limits.drain_timeout) + ticks_for(written_ - std::min(written_, unsent))) {
+  } else if (now_tick - unread_tick_ > ticks(limits.drain_timeout) + ticks_for(written_ - std::min(written_, unsent))) {
     return end();  // it does not read, or hardly
   }
   std::vector<std::int32_t> slow;
   for (const auto& [id, stream] : streams_) {
-    const bool comes = !stream->asked && !stream->refused &&
-                       now_tick - stream->begun_tick > ticks(limits.header_timeout) + ticks_for(stream->request.body.size());
+    const bool comes =
+        !stream->asked && !stream->refused &&
+        now_tick - stream->begun_tick > ticks(limits.header_timeout) + ticks_for(stream->request.body.size());
     // Of what goes on whoever writes it minds whether it is read.
     const bool leaves = stream->answered && !stream->body && stream->out_bytes > 0 &&
                         now_tick - stream->moved_tick > ticks(limits.drain_timeout);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/http_lanes.h"
 #include "ports/http.h"
@@ -24,8 +25,8 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   static constexpr std::uint32_t kStreamsMax = 1000;         // at once
   static constexpr std::uint32_t kResetsEach = 200;          // that a client may have begun and given up, at once
   static constexpr std::uint32_t kResetsPerSecond = 100;     // and for longer
-  static constexpr std::size_t kStreamAnswerCost = 32 << 10;  // of memory, of an answer that goes on
-  static constexpr std::size_t kUnsentMax = 1 << 20;          // of the connection; then answers wait in their streams
+  static constexpr std::size_t kStreamAnswerCost = 4 << 10;  // of memory, of an answer that goes on and is read
+  static constexpr std::size_t kUnsentMax = 1 << 20;         // of the connection; then answers wait in their streams
 
   struct World {
     EventLoop& loop;
@@ -35,9 +36,9 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
     HttpCaller caller;
     Peer peer;
     std::function<HttpCaller(const std::string& user)> prove;  // who the connection is counted as from now on
-    std::function<void(std::string)> write;  // to the connection
-    std::function<std::size_t()> unsent;     // of what was written
-    std::function<void()> close;             // after what was written; called once, perhaps from inside feed()
+    std::function<void(std::string)> write;                    // to the connection
+    std::function<std::size_t()> unsent;                       // of what was written
+    std::function<void()> close;  // after what was written; called once, perhaps from inside feed()
   };
 
   explicit Http2Connection(World world);
@@ -56,6 +57,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   struct Stream2;
   struct Calls;  // of nghttp2
 
+  bool is_counted() const;
   Stream2* find(std::int32_t id);
   void head_read(std::int32_t id);
   void body_came(std::int32_t id, std::string_view bytes);
@@ -80,7 +82,8 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   std::size_t written_ = 0;  // since the peer had read everything last
   bool busy_ = false;        // within nghttp2
   bool going_ = false;       // the last words are said: what is open comes to its end
-  bool over_ = false, yielding_ = false, drained_due_ = false;
+  bool over_ = false, yielding_ = false;
+  std::vector<std::int32_t> drained_;  // streams that go on, and whose writer has not heard that all was taken
 };
 
 }  // namespace lockstep

@@ -58,6 +58,9 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   const auto connection = std::make_shared<Http2Connection>(
       Http2Connection::World{loop, handler, limits, std::make_shared<HttpLanes>(16, 1 << 20),
                              HttpCaller{HttpCaller::Lane::kStranger, "10.0.0.1"}, Peer{},
+                             [](const std::string&) {
+                               return HttpCaller{HttpCaller::Lane::kUser, "ann"};
+                             },
                              [&](std::string bytes) { out += bytes.size(); }, [] { return std::size_t{0}; },
                              [&] {
                                CHECK(!closed);

@@ -238,28 +238,26 @@ void HttpSession::begin_two() {
   if (!learn_peer())
     return;
   stream_->read_at_most(SIZE_MAX);
-  two_ = std::make_shared<Http2Connection>(Http2Connection::World{.loop = host_->loop,
-                                                                  .handler = host_->handler,
-                                                                  .limits = host_->limits,
-                                                                  .lanes = host_->lanes,
-                                                                  .caller = caller(),
-                                                                  .peer = peer_,
-                                                                  .prove =
-                                                                      [this](const std::string& user) {
-                                                                        return count_as(user) ? caller() : HttpCaller();
-                                                                      },
-                                                                  .write =
-                                                                      [this](std::string bytes) {
-                                                                        if (stream_)
-                                                                          stream_->write(std::move(bytes));
-                                                                      },
-                                                                  .unsent = [this] { return stream_ ? stream_->unsent() : 0; },
-                                                                  .close =
-                                                                      [this] {
-                                                                        if (stream_)
-                                                                          stream_->close();
-                                                                        end();
-                                                                      }});
+  two_ = std::make_shared<Http2Connection>(Http2Connection::World{
+      .loop = host_->loop,
+      .handler = host_->handler,
+      .limits = host_->limits,
+      .lanes = host_->lanes,
+      .caller = caller(),
+      .peer = peer_,
+      .prove = [this](const std::string& user) { return count_as(user) ? caller() : HttpCaller(); },
+      .write =
+          [this](std::string bytes) {
+            if (stream_)
+              stream_->write(std::move(bytes));
+          },
+      .unsent = [this] { return stream_ ? stream_->unsent() : 0; },
+      .close =
+          [this] {
+            if (stream_)
+              stream_->close();
+            end();
+          }});
 }
 
 void HttpSession::detach() {

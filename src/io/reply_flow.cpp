@@ -50,7 +50,8 @@ Result<bool> ReplyFlow::feed(std::string_view bytes) {
       }
       case State::kLength:
       case State::kChunk: {
-        const std::string_view piece = bytes.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(left_, bytes.size())));
+        const std::string_view piece =
+            bytes.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(left_, bytes.size())));
         bytes.remove_prefix(piece.size());
         left_ -= piece.size();
         on_body_(piece);

@@ -35,19 +35,22 @@ void expect_seen(const std::string& text, const std::string& wanted, bool comple
 }
 
 TEST(ReplyFlow, BodiesOfEveryKindComePieceByPiece) {
-  expect_seen("HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello", "200 content-type=a/b content-length=5|hello", true);
-  expect_seen("HTTP/1.1 201 Made\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0a\r\n0123456789\r\n0\r\nT: 1\r\n\r\n",
-              "201 transfer-encoding=chunked|abc0123456789", true);
+  expect_seen("HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello",
+              "200 content-type=a/b content-length=5|hello", true);
+  expect_seen(
+      "HTTP/1.1 201 Made\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0a\r\n0123456789\r\n0\r\nT: 1\r\n\r\n",
+      "201 transfer-encoding=chunked|abc0123456789", true);
   expect_seen("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 404 No\r\n\r\nuntil the end", "404|until the end", false);
   expect_seen("HTTP/1.1 204 None\r\nContent-Length: 5\r\n\r\n", "204 content-length=5|", true);
   expect_seen("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "200 content-length=5|", true, false);
 }
 
 TEST(ReplyFlow, WhatIsNoAnswerIsRefused) {
-  for (const char* text : {"hello, who is there?\r\n\r\n", "HTTP/1.1 999 Odd\r\n\r\n", "HTTP/1.1 200 OK\r\nno name\r\n\r\n",
-                           "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-                           "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-                           "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n"}) {
+  for (const char* text :
+       {"hello, who is there?\r\n\r\n", "HTTP/1.1 999 Odd\r\n\r\n", "HTTP/1.1 200 OK\r\nno name\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n"}) {
     Seen seen;
     EXPECT_FALSE(seen.flow.feed(text).ok()) << text;
   }

@@ -23,9 +23,9 @@ struct CertificateName {
 
 // A server that somebody else runs, and how we show ourselves to it.
 struct WebTrust {
-  std::string server_name;  // what its certificate must be for, a name or an address
-  std::string ca_pem;       // "" = the authorities of the system
-  bool anybody = false;     // whoever answers
+  std::string server_name;               // what its certificate must be for, a name or an address
+  std::string ca_pem;                    // "" = the authorities of the system
+  bool anybody = false;                  // whoever answers
   std::string certificate_pem, key_pem;  // "" = none
 };
 

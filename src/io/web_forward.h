@@ -19,10 +19,10 @@ struct WebForward {
   std::string address;  // an IP address, dialled where there is no stream
   std::uint16_t port = 443;
   WebTrust trust;
-  std::string method;                        // "GET"
-  std::string head;                          // request line and headers, with the empty line at the end
-  std::string body;                          // as long as the head says
-  Duration patience = seconds(60);           // until the head of the answer
+  std::string method;                         // "GET"
+  std::string head;                           // request line and headers, with the empty line at the end
+  std::string body;                           // as long as the head says
+  Duration patience = seconds(60);            // until the head of the answer
   std::shared_ptr<Stream> through = nullptr;  // to the server already
 };
 

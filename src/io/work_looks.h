@@ -38,8 +38,8 @@ struct WorkLook {
   WorkId key;
   Duration user, system;  // of all its processes
   std::int64_t read_bytes = 0,
-               written_bytes = 0;  // from and to disks, of those that live and what they have waited for
-  std::vector<TaskLook> tasks;     // of which something lives; none: it has ended, or has not begun
+               written_bytes = 0;              // from and to disks, of those that live and what they have waited for
+  std::vector<TaskLook> tasks;                 // of which something lives; none: it has ended, or has not begun
   std::vector<ContainerLook> containers = {};  // where this node has control groups
 };
 

@@ -215,17 +215,18 @@ Seating::Objection Seating::objection_of(const Term& term, const Node& node) con
   return *there + term.means_itself > term.least + term.term->skew_max ? Objection::kUneven : Objection::kNone;
 }
 
+// Its own terms first: they are what its user knows of.
 Seating::Objection Seating::objection(const Node& node) const {
+  for (const Term& term : terms_)
+    if (term.term->weight == 0)
+      if (const Objection why = objection_of(term, node); why != Objection::kNone)
+        return why;
   for (const Shut& shut : shut_) {
     const std::string* place = shut.level.empty() ? nullptr : label_of(node.labels, shut.level);
     if (shut.level.empty() ? shut.at->contains(node.id)
                            : place && std::binary_search(shut.places.begin(), shut.places.end(), *place))
       return Objection::kOthersApart;
   }
-  for (const Term& term : terms_)
-    if (term.term->weight == 0)
-      if (const Objection why = objection_of(term, node); why != Objection::kNone)
-        return why;
   return Objection::kNone;
 }
 

@@ -50,19 +50,19 @@ class NodeIndex {
     each_entry(need, [&](NodeId id, std::int64_t) { return f(id); });
   }
 
-  // f(NodeId) for nodes with enough devices and cores; of each number of free devices `most`, those with the most cores
-  // first.
+  // f(NodeId) for nodes with enough devices and cores, those with the most cores first, of each number of free devices
+  // until f has taken `most` of them, which it says.
   template <class F>
   void each_of_the_freest(const FreeAmounts& need, std::size_t most, F&& f) const {
     for (std::uint32_t devices = need.devices; devices <= most_.devices; ++devices) {
       if (by_devices_[devices] == 0)
         continue;
       auto it = keys_.upper_bound({devices, UINT32_MAX, UINT64_MAX, NodeId{UINT32_MAX}});
-      for (std::size_t n = 0; n < most && it != keys_.begin(); ++n) {
+      for (std::size_t taken = 0; taken < most && it != keys_.begin();) {
         --it;
         if (it->first.devices != devices || it->first.milli < need.milli)
           break;
-        f(it->first.id);
+        taken += f(it->first.id) ? 1 : 0;
       }
     }
   }

@@ -40,7 +40,7 @@ std::vector<Seat> gather_seats(Board& board, const GroupTask& task) {
       index->each_of_the_freest(need.amounts, looks_far ? kTasteLook : kFreestLook, [&](NodeId id) {
         const auto choice = choice_of(board, task.group, task.way, task.partition, need, id);
         if (!choice)
-          return;
+          return false;
         Seat seat{.choice = *choice, .room = room_with(cls, choice->free, need.amounts)};
         if (!task.group.spread)
           seat.room = kFull - seat.room;
@@ -48,6 +48,7 @@ std::vector<Seat> gather_seats(Board& board, const GroupTask& task) {
         if (board.seating)
           seat.taste = board.seating->taste(*choice->candidate.node);
         out.push_back(std::move(seat));
+        return true;
       });
   }
   return out;

@@ -209,6 +209,16 @@ TEST_F(Pods, go_where_labels_and_marks_let_them) {
   EXPECT_EQ(node_of(nowhere), 3u);
 }
 
+TEST_F(Pods, find_the_one_node_among_many_that_will_do) {
+  nodes(300);
+  change(17, [](Node& node) { node.labels = {{"disk", "ssd"}}; });
+  const auto taken = add(3, with(pod(2000), [](GroupSpec& group) {
+                           group.node_rules = {{.rules = {{.key = "disk", .is = LabelRule::Is::kThere, .values = {}}}}};
+                         }));
+  EXPECT_EQ(run(), 3u);
+  EXPECT_EQ(nodes_of(taken).count(17), 3u);
+}
+
 TEST_F(Pods, prefer_labels_and_neighbours_by_their_weight) {
   nodes(4);
   change(4, [](Node& node) { node.labels = {{"disk", "ssd"}}; });

@@ -69,7 +69,8 @@ std::optional<LedTo> udp_side(std::string_view tuple, Side side) {
   const auto parts = attributes_of(tuple);
   const auto ip = attributes_of(attribute(parts, CTA_TUPLE_IP));
   const auto proto = attributes_of(attribute(parts, CTA_TUPLE_PROTO));
-  const std::string_view number = attribute(proto, CTA_PROTO_NUM), port = attribute(proto, side == Side::kFrom ? CTA_PROTO_SRC_PORT : CTA_PROTO_DST_PORT),
+  const std::string_view number = attribute(proto, CTA_PROTO_NUM),
+                         port = attribute(proto, side == Side::kFrom ? CTA_PROTO_SRC_PORT : CTA_PROTO_DST_PORT),
                          address = attribute(ip, side == Side::kFrom ? CTA_IP_V4_SRC : CTA_IP_V4_DST);
   if (number.size() != 1 || static_cast<unsigned char>(number[0]) != IPPROTO_UDP || port.size() != 2 ||
       address.size() != 4)
@@ -109,9 +110,9 @@ ConntrackPart read_conntrack(std::string_view bytes, const PacketRules::StaleFlo
       return std::binary_search(all.begin(), all.end(), one);
     };
     const bool is_led = (ntohl(status) & IPS_DST_NAT) != 0;
-    const bool is_stale = from && asked && (is_led ? is_among(stale.gone, *from)
-                                                   : is_among(stale.opened, *asked) ||
-                                                         is_among(stale.opened, {"", asked->port}));
+    const bool is_stale = from && asked &&
+                          (is_led ? is_among(stale.gone, *from)
+                                  : is_among(stale.opened, *asked) || is_among(stale.opened, {"", asked->port}));
     if (!is_stale)
       continue;
     std::string which;

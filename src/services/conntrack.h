@@ -15,8 +15,8 @@ namespace lockstep {
 std::string conntrack_dump_request(std::uint32_t sequence);
 
 struct ConntrackPart {
-  bool is_end = false;             // of the dump
-  std::vector<std::string> gone;   // requests that remove what is stale
+  bool is_end = false;            // of the dump
+  std::vector<std::string> gone;  // requests that remove what is stale
 };
 // What the kernel answered, one datagram of it.
 ConntrackPart read_conntrack(std::string_view bytes, const PacketRules::StaleFlows& stale);

@@ -31,10 +31,9 @@ std::string tuple(std::uint16_t kind, const LedTo& from, const LedTo& to, std::u
       kind | NLA_F_NESTED,
       attribute_with(CTA_TUPLE_IP | NLA_F_NESTED, attribute_with(CTA_IP_V4_SRC, number(*parse_ip(from.address), 4)) +
                                                       attribute_with(CTA_IP_V4_DST, number(*parse_ip(to.address), 4))) +
-          attribute_with(CTA_TUPLE_PROTO | NLA_F_NESTED,
-                         attribute_with(CTA_PROTO_NUM, number(protocol, 1)) +
-                             attribute_with(CTA_PROTO_SRC_PORT, number(from.port, 2)) +
-                             attribute_with(CTA_PROTO_DST_PORT, number(to.port, 2))));
+          attribute_with(CTA_TUPLE_PROTO | NLA_F_NESTED, attribute_with(CTA_PROTO_NUM, number(protocol, 1)) +
+                                                             attribute_with(CTA_PROTO_SRC_PORT, number(from.port, 2)) +
+                                                             attribute_with(CTA_PROTO_DST_PORT, number(to.port, 2))));
 }
 
 // A flow from a client to `asked`, which `answers` answers.

@@ -1,5 +1,5 @@
-// libFuzzer entry over DNS messages: questions that pods send, answers that resolvers send. Whatever is read is answered
-// within the bounds, and the answer can be read again.
+// libFuzzer entry over DNS messages: questions that pods send, answers that resolvers send. Whatever is read is
+// answered within the bounds, and the answer can be read again.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

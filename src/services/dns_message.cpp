@@ -262,8 +262,7 @@ std::string write_dns_answer(const DnsQuery& query, const DnsAnswer& answer, std
     flags |= kRecursionWanted;
   if (cut)
     flags |= kCut;
-  const std::string head =
-      header(query.id, flags, 1, counts[0], counts[1], counts[2] + (edns.empty() ? 0u : 1u));
+  const std::string head = header(query.id, flags, 1, counts[0], counts[1], counts[2] + (edns.empty() ? 0u : 1u));
   return out.replace(0, kHeaderBytes, head);
 }
 

@@ -1,5 +1,5 @@
-// DNS messages as bytes: questions are read, answers are written, and what of an upstream's answer is handed on is read.
-// Sources: RFC 1035 (4), RFC 2308 (negative answers), RFC 2782 (SRV), RFC 6891 (EDNS).
+// DNS messages as bytes: questions are read, answers are written, and what of an upstream's answer is handed on is
+// read. Sources: RFC 1035 (4), RFC 2308 (negative answers), RFC 2782 (SRV), RFC 6891 (EDNS).
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,7 @@ enum class DnsType : std::uint16_t {
   kOpt = 41,
   kAny = 255
 };
-enum class DnsCode : std::uint8_t {
-  kNone = 0,
-  kFormat = 1,
-  kServer = 2,
-  kNoName = 3,
-  kNotDone = 4,
-  kRefused = 5
-};
+enum class DnsCode : std::uint8_t { kNone = 0, kFormat = 1, kServer = 2, kNoName = 3, kNotDone = 4, kRefused = 5 };
 
 using DnsName = std::vector<std::string>;  // labels, in lower case, the root left out: {"web", "lab", "svc", …}
 std::optional<DnsName> dns_name(std::string_view text);  // "web.lab." or "web.lab"; nothing: no name

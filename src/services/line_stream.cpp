@@ -65,8 +65,7 @@ Result<bool> LineStream::feed(std::string_view bytes) {
         TRY(read_head());
     } else if (pending_.ends_with("\r\n")) {
       if (state_ == State::kSize) {
-        const auto [end, wrong] =
-            std::from_chars(pending_.data(), pending_.data() + pending_.size() - 2, left_, 16);
+        const auto [end, wrong] = std::from_chars(pending_.data(), pending_.data() + pending_.size() - 2, left_, 16);
         if (wrong != std::errc() || end == pending_.data() || left_ > kChunkMax)
           return invalid("no chunk of an HTTP answer");
       }

@@ -295,7 +295,8 @@ void PacketRules::drop(const ServiceKey& key) {
     names_service_ = {};
     names_address_.clear();
   }
-  std::erase_if(health_, [&](const auto& one) { return one.second.space == key.first && one.second.name == key.second; });
+  std::erase_if(health_,
+                [&](const auto& one) { return one.second.space == key.first && one.second.name == key.second; });
   const auto known = services_.find(key);
   if (known == services_.end())
     return;
@@ -322,9 +323,8 @@ void PacketRules::drop(const ServiceKey& key) {
 
 void PacketRules::settle_claim(const Place& place) {
   auto& claims = claims_[place];
-  const auto first = std::min_element(claims.begin(), claims.end(), [](const auto& a, const auto& b) {
-    return a.second < b.second;
-  });
+  const auto first =
+      std::min_element(claims.begin(), claims.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (first != claims.end())
     return maps_[place.first].put(place.second, first->second.verdict);
   maps_[place.first].put(place.second, std::nullopt);
@@ -371,8 +371,7 @@ std::string PacketRules::frame() const {
   std::vector<std::string> leaving{format("ct status dnat ip saddr . ip daddr @{} masquerade", kHairpin),
                                    format("meta mark & {0} == {0} goto as-this-node", kMark)};
   if (!place_.range.empty())  // the world knows this node's tasks by its address alone
-    leaving.push_back(
-        format("ip saddr {} ip daddr != @{} ip daddr != @{} masquerade", place_.range, kRanges, kNodes));
+    leaving.push_back(format("ip saddr {} ip daddr != @{} ip daddr != @{} masquerade", place_.range, kRanges, kNodes));
   chain("as-this-node", "", {format("meta mark set meta mark ^ {}", kMark), "masquerade fully-random"});
   chain("leaving", "type nat hook postrouting priority 100; policy accept;", leaving);
   return out + "}\n";

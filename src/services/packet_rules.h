@@ -1,5 +1,5 @@
-// PacketRules: what a node's packet filter is to do so that services' addresses lead to what is behind them, as a value;
-// and the text for `nft -f -` that makes it, all of it or what has changed. Reads nothing and runs nothing.
+// PacketRules: what a node's packet filter is to do so that services' addresses lead to what is behind them, as a
+// value; and the text for `nft -f -` that makes it, all of it or what has changed. Reads nothing and runs nothing.
 //
 // One table. A packet's first address and port lead by one look into a map to the chain of its service, which chooses
 // by chance and translates; what leads nowhere is refused. Source: nft(8).

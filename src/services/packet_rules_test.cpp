@@ -65,9 +65,10 @@ TEST(PacketRules, AnAddressLeadsToWhatIsReadyBehindIt) {
   rig.hear(ends("web", {end("10.70.128.3", "n1"), end("10.70.128.130", "n2"), end("10.70.128.4", "n1", false)}));
   rig.update();
   const std::string text = rig.rules.whole();
-  EXPECT_NE(text.find("chain s-5-tcp-80 {\n    meta l4proto tcp dnat ip to numgen random mod 2 map { 0 : 10.70.128.130 . "
-                      "8080, 1 : 10.70.128.3 . 8080 }\n"),
-            text.npos)
+  EXPECT_NE(
+      text.find("chain s-5-tcp-80 {\n    meta l4proto tcp dnat ip to numgen random mod 2 map { 0 : 10.70.128.130 . "
+                "8080, 1 : 10.70.128.3 . 8080 }\n"),
+      text.npos)
       << text;
   EXPECT_EQ(lines_with(text, "add element"),
             "add element ip lockstep-test cluster { 10.96.3.1 . tcp . 80 : goto s-5-tcp-80 }\n"
@@ -111,9 +112,10 @@ TEST(PacketRules, PoliciesDecideWhoIsLedWhere) {
   rig.hear(ends("web", {end("10.70.128.130", "n2")}));
   rig.update();
   const std::string text = rig.rules.whole();
-  EXPECT_NE(text.find("chain x-5-tcp-80 {\n    ip saddr @ranges goto s-5-tcp-80\n    fib saddr type local meta mark set "
-                      "meta mark | 0x4000 goto s-5-tcp-80\n    goto l-5-tcp-80\n"),
-            text.npos)
+  EXPECT_NE(
+      text.find("chain x-5-tcp-80 {\n    ip saddr @ranges goto s-5-tcp-80\n    fib saddr type local meta mark set "
+                "meta mark | 0x4000 goto s-5-tcp-80\n    goto l-5-tcp-80\n"),
+      text.npos)
       << text;
   EXPECT_TRUE(rig.says("closed-ports { tcp . 30080 : drop }")) << "nothing of it is here";
   web.local_outside = false;
@@ -153,8 +155,9 @@ TEST(PacketRules, AClientStaysWithItsEnd) {
   rig.hear(web);
   rig.hear(ends("web", {end("10.70.128.3", "n1"), end("10.70.128.4", "n1")}));
   rig.update();
-  EXPECT_TRUE(rig.says("add set ip lockstep-test s-5-tcp-80-10.70.128.3-8080 { type ipv4_addr; flags dynamic,timeout; "
-                       "timeout 60s; size 65535; }"));
+  EXPECT_TRUE(
+      rig.says("add set ip lockstep-test s-5-tcp-80-10.70.128.3-8080 { type ipv4_addr; flags dynamic,timeout; "
+               "timeout 60s; size 65535; }"));
   EXPECT_TRUE(rig.says("    ip saddr @s-5-tcp-80-10.70.128.3-8080 goto s-5-tcp-80-10.70.128.3-8080\n"));
   std::vector<ServiceEnd> many;
   for (int i = 0; i < 300; ++i) many.push_back(end(format("10.70.{}.{}", 200 + i / 200, i % 200 + 1), "n2"));
@@ -187,7 +190,8 @@ TEST(PacketRules, OfTwoClaimsTheOlderCounts) {
 TEST(PacketRules, NobodyTakesWhatTheClusterLeadsItself) {
   Rig rig;
   ServiceFact thief = service("thief", 5, "10.96.3.1");
-  thief.external = {"10.96.0.1", "10.96.0.10", "10.70.128.9", "127.0.0.1", "224.0.0.1", "10.70.0.1", "x; flush ruleset"};
+  thief.external = {"10.96.0.1", "10.96.0.10", "10.70.128.9",     "127.0.0.1",
+                    "224.0.0.1", "10.70.0.1",  "x; flush ruleset"};
   rig.hear(thief);
   rig.hear(ends("thief", {end("10.70.128.3", "n1"), end("0.0.0.0; flush ruleset", "n1")}));
   rig.update();

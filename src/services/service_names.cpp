@@ -242,7 +242,8 @@ class Question {
   NamesAnswer alone() {
     const std::size_t from_zone = query_.name.size() - zone_.size();
     if (from_zone == 3 && query_.name[2] == kServices)
-      if (const ServiceFact* service = view_.find({query_.name[1], query_.name[0]}); service && !service->alias.empty()) {
+      if (const ServiceFact* service = view_.find({query_.name[1], query_.name[0]});
+          service && !service->alias.empty()) {
         auto target = dns_name(service->alias);
         if (!target || target->empty())
           return nothing();
@@ -257,8 +258,7 @@ class Question {
   NamesAnswer by_address() {
     if (query_.name.size() != 6)
       return how(NamesAnswer::How::kElsewhere);
-    const std::string address =
-        format("{}.{}.{}.{}", query_.name[3], query_.name[2], query_.name[1], query_.name[0]);
+    const std::string address = format("{}.{}.{}.{}", query_.name[3], query_.name[2], query_.name[1], query_.name[0]);
     if (!parse_ip(address))
       return how(NamesAnswer::How::kElsewhere);
     const std::vector<ServiceKey> known = view_.at_address(address);

@@ -64,7 +64,8 @@ struct Names {
       out = format("{}:", byte(4) << 8 | byte(5));
       at = 6;
     }
-    for (; at < record.data.size() && byte(at) != 0; at += byte(at) + 1u) out += record.data.substr(at + 1, byte(at)) + ".";
+    for (; at < record.data.size() && byte(at) != 0; at += byte(at) + 1u)
+      out += record.data.substr(at + 1, byte(at)) + ".";
     return out;
   }
 };

@@ -9,11 +9,13 @@ import textwrap
 import time
 import unittest
 
+import yaml
 from client import HERE, TOP, Cluster, environment, eventually
+from kube_test import Client
 
 REQUIREMENTS = os.path.join(HERE, "kube_requirements.txt")
 BUILT = os.environ.get("LOCKSTEP_KUBERNETES_SUITE", os.path.join(TOP, "build", "kubernetes"))
-JAVASCRIPT = "@kubernetes/client-node@1.4.0"
+JAVASCRIPT = "@kubernetes/client-node@1.0.0"
 
 
 def programs(name):
@@ -161,8 +163,9 @@ class KubeClients(unittest.TestCase):
             self.skipTest("no kubectl is installed")
         self.put("k/base/kustomization.yaml", "resources: [map.yaml]\n")
         self.put("k/base/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: '1'}\n")
-        self.put("k/over/kustomization.yaml", "resources: [../base]\nnamePrefix: over-\ncommonLabels: {made: kustomize}\nconfigMapGenerator: [{name: more, literals: [b=2]}]\n"
-                                              "patches: [{patch: '[{\"op\": \"replace\", \"path\": \"/data/a\", \"value\": \"9\"}]', target: {kind: ConfigMap, name: settings}}]\n")
+        self.put("k/over/kustomization.yaml", "bases: [../base]\nnamePrefix: over-\ncommonLabels: {made: kustomize}\nconfigMapGenerator: [{name: more, literals: [b=2]}]\n"
+                                              "patchesStrategicMerge: [nine.yaml]\n")
+        self.put("k/over/nine.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: '9'}\n")
         for path in found:
             version = json.loads(self.run_it(path, "version", "--client", "-o", "json"))["clientVersion"]["gitVersion"]
             with self.subTest(kubectl=version):
@@ -207,9 +210,8 @@ class KubeClients(unittest.TestCase):
         definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "lamps.example.com"}, "spec": {
             "group": "example.com", "scope": "Namespaced", "names": {"plural": "lamps", "kind": "Lamp", "singular": "lamp"},
             "versions": [{"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema}}]}}
-        tool = [venv + "/bin/python", "-c", "import sys, json, kubernetes as k; k.config.load_kube_config(); a = k.client.ApiClient(); b = json.loads(sys.argv[3] or 'null');"
-                "print(json.dumps(a.call_api(sys.argv[2], sys.argv[1], body=b, header_params={'Content-Type': 'application/json', 'Accept': 'application/json'}, response_types_map={200: 'object', 201: 'object'}, auth_settings=['BearerToken'])[0]))"]
-        ask = lambda method, path, body=None: json.loads(self.run_it(*tool, method, path, json.dumps(body) if body else ""))  # noqa: E731
+        with open(self.config) as f:
+            ask = Client(yaml.safe_load(f)).must
         ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
         operator = subprocess.Popen([venv + "/bin/kopf", "run", "--namespace", "default", self.put("operator.py", OPERATOR)], env=self.env, cwd=self.folder,
                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

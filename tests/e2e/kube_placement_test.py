@@ -94,7 +94,7 @@ class KubePlacement(unittest.TestCase):
         self.assertIn("0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.", said)
         job = re.search(r"Job (\d+) waits: (\w+)", said)
         explained = self.c.ok("lockstep", "explain", "pod/more", "-n", self.name)
-        self.assertIn(f"{job[1]} waits: {job[2]}", explained.replace("job ", "").replace("Job ", ""))
+        self.assertRegex(explained, rf"^Job {job[1]} .*waits: {job[2]}")
         eventually(lambda: any(e["reason"] == "FailedScheduling" and "Insufficient cpu" in e["message"]
                                for e in self.root.must("GET", self.ns + "/events")["items"]), what="an event says so")
         self.assertIn("more", self.c.ok("squeue", "-h", "-o", "%j"))

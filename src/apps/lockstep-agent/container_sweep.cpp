@@ -14,6 +14,7 @@ namespace lockstep {
 namespace {
 
 constexpr Duration kLongest = minutes(10);
+constexpr Duration kQuiet = seconds(30);  // without jobs: then nothing of the last one is fresh
 constexpr std::size_t kAtOnce = 8;  // users whose files are removed side by side
 
 TaskPlan plan_removal(const std::string& program, const std::string& home, std::uint32_t uid,
@@ -56,7 +57,7 @@ ContainerSweep::ContainerSweep(std::string folder, std::string program)
     return;
   while (const dirent* entry = ::readdir(open))
     if (const auto uid = parse_uint(entry->d_name); uid && *uid < UINT32_MAX)
-      due_.insert(static_cast<std::uint32_t>(*uid));
+      due_[static_cast<std::uint32_t>(*uid)] = {};
   ::closedir(open);
 }
 
@@ -72,7 +73,7 @@ void ContainerSweep::reap(Instant boot_now) {
 void ContainerSweep::look(const std::function<std::vector<JobId>(std::uint32_t uid)>& jobs_here, Instant boot_now) {
   reap(boot_now);
   for (auto it = due_.begin(); it != due_.end() && removing_.size() < kAtOnce;) {
-    const std::uint32_t uid = *it;
+    const std::uint32_t uid = it->first;
     if (removing_.contains(uid)) {
       ++it;
       continue;
@@ -83,7 +84,9 @@ void ContainerSweep::look(const std::function<std::vector<JobId>(std::uint32_t u
     const auto started = start.result();
     if (started.ok() && started->failure.empty())
       removing_[uid] = {started->pid, boot_now};
-    it = started.ok() && jobs.empty() ? due_.erase(it) : std::next(it);
+    if (!jobs.empty() || !it->second)
+      it->second = boot_now;
+    it = started.ok() && boot_now - *it->second > kQuiet ? due_.erase(it) : std::next(it);
   }
 }
 

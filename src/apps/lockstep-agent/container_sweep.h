@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,15 +28,16 @@ class ContainerSweep {
   // known who has left something: everybody is asked once.
   ContainerSweep(std::string folder, std::string program);
 
-  void used(std::uint32_t uid) { due_.insert(uid); }  // work of this user begins in a container
-  // Begins to remove. jobs_here: those of a user that have not gone. While there are any, one looks again.
+  void used(std::uint32_t uid) { due_[uid] = {}; }  // work of this user begins in a container
+  // Begins to remove. jobs_here: those of a user that have not gone. While there are any, and for a while after, one
+  // looks again: what is fresh is left alone (container/sandbox_sweep.h).
   void look(const std::function<std::vector<JobId>(std::uint32_t uid)>& jobs_here, Instant boot_now);
 
  private:
   void reap(Instant boot_now);
 
   std::string folder_, program_;
-  std::set<std::uint32_t> due_;
+  std::map<std::uint32_t, std::optional<Instant>> due_;  // when there were jobs last; nothing: since the last look
   struct Removal {
     pid_t pid = 0;
     Instant began;

@@ -20,12 +20,12 @@
 namespace lockstep {
 namespace {
 
-constexpr int kReadsATurn = 64;                    // datagrams, before others have their turn
-constexpr std::size_t kForwardsMax = 512;          // questions that wait for a resolver
-constexpr std::size_t kForwardsOfOneMax = 64;      // of one source
-constexpr std::size_t kClientsMax = 256;           // TCP connections
-constexpr std::size_t kClientsOfOneMax = 16;       // of one source
-constexpr std::size_t kQuestionMax = 4 << 10;      // bytes of a question
+constexpr int kReadsATurn = 64;                // datagrams, before others have their turn
+constexpr std::size_t kForwardsMax = 512;      // questions that wait for a resolver
+constexpr std::size_t kForwardsOfOneMax = 64;  // of one source
+constexpr std::size_t kClientsMax = 256;       // TCP connections
+constexpr std::size_t kClientsOfOneMax = 16;   // of one source
+constexpr std::size_t kQuestionMax = 4 << 10;  // bytes of a question
 constexpr Duration kResolverPatience = seconds(2);
 constexpr Duration kClientIdle = seconds(10);
 constexpr const char* kResolverFile = "/etc/resolv.conf";
@@ -65,8 +65,8 @@ struct NameServer::Inner : std::enable_shared_from_this<NameServer::Inner> {
     std::uint32_t source = 0;
     bool by_tcp = false;
     Done done;
-    int fd = -1;                        // UDP
-    std::unique_ptr<FdStream> stream;   // TCP
+    int fd = -1;                       // UDP
+    std::unique_ptr<FdStream> stream;  // TCP
     std::string heard;
     TimerId timer = 0;
   };
@@ -86,8 +86,7 @@ struct NameServer::Inner : std::enable_shared_from_this<NameServer::Inner> {
       char bytes[kQuestionMax];
       sockaddr_in from{};
       socklen_t size = sizeof from;
-      const ssize_t n =
-          ::recvfrom(udp, bytes, sizeof bytes, MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&from), &size);
+      const ssize_t n = ::recvfrom(udp, bytes, sizeof bytes, MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&from), &size);
       if (n < 0)
         return;
       if (from.sin_port == 0)
@@ -141,8 +140,8 @@ struct NameServer::Inner : std::enable_shared_from_this<NameServer::Inner> {
       return;
     at->second.heard += bytes;
     while (at->second.heard.size() >= 2) {
-      const std::size_t size = static_cast<unsigned char>(at->second.heard[0]) << 8 |
-                               static_cast<unsigned char>(at->second.heard[1]);
+      const std::size_t size =
+          static_cast<unsigned char>(at->second.heard[0]) << 8 | static_cast<unsigned char>(at->second.heard[1]);
       if (size > kQuestionMax || at->second.stream->unsent() > kStreamHighWater)
         return end_client_soon(id);
       if (at->second.heard.size() < 2 + size)

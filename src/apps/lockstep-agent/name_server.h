@@ -1,5 +1,5 @@
-// NameServer: answers DNS at one address of this node, over UDP and TCP: names of the cluster from the view, others from
-// the node's own resolvers. Everything it holds for others is bounded, and a source has a share of it.
+// NameServer: answers DNS at one address of this node, over UDP and TCP: names of the cluster from the view, others
+// from the node's own resolvers. Everything it holds for others is bounded, and a source has a share of it.
 #pragma once
 
 #include <memory>

@@ -13,8 +13,8 @@ namespace lockstep {
 namespace {
 
 constexpr Duration kMeasureContainersEvery = seconds(10);  // at most between two looks: who scales by them waits for it
-constexpr Duration kFirstLook = seconds(2);     // at what has just started
-constexpr Duration kGpuTimeMost = seconds(10);  // that one sample speaks for
+constexpr Duration kFirstLook = seconds(2);                // at what has just started
+constexpr Duration kGpuTimeMost = seconds(10);             // that one sample speaks for
 constexpr Duration kDriverPatience = seconds(60);
 constexpr Duration kOpenAgain = seconds(30);     // a library that could not be opened
 constexpr Duration kDevicesEvery = seconds(30);  // at least; the node's health may ask for more

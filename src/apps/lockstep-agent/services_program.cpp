@@ -42,11 +42,11 @@ extern "C" char** environ;
 namespace lockstep {
 namespace {
 
-constexpr Duration kTogether = millis(20);      // changes that come so close are made in one go
+constexpr Duration kTogether = millis(20);  // changes that come so close are made in one go
 constexpr Duration kAgainMin = millis(100), kAgainMax = seconds(5);
-constexpr Duration kMendEvery = seconds(30);    // somebody may have taken our table away
+constexpr Duration kMendEvery = seconds(30);  // somebody may have taken our table away
 constexpr Duration kLookAtSettings = seconds(2);
-constexpr Duration kTakeOver = seconds(5);      // that the one before has for its end
+constexpr Duration kTakeOver = seconds(5);  // that the one before has for its end
 constexpr Duration kStartAgainMin = seconds(1);
 constexpr std::size_t kNetlinkBytes = 64 << 10;
 constexpr const char* kNft = "nft";
@@ -445,8 +445,7 @@ void ServicesProgram::start() {
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setsigdefault(&attributes, &usual);
   ::posix_spawnattr_setpgroup(&attributes, 0);
-  ::posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   std::string words[] = {"lockstep-agent", "services", "--settings", settings_path_};
   char* argv[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
   pid_t pid = 0;

@@ -371,9 +371,10 @@ Result<void> run(const DaemonOptions& options) {
   if (!has_ca && !is_new)
     notices.push_back(new_authority_text(options.dir));
   OwnCertificate certificate = TRY(OwnCertificate::of(
-      *ca, {"controller", kControllerRole, {"controller", "localhost", "127.0.0.1", options.address, host_name(), "kubernetes",
-                                                "kubernetes.default", "kubernetes.default.svc",
-                                                "kubernetes.default.svc.cluster.local", kube::kApiAddress}}));
+      *ca, {"controller",
+            kControllerRole,
+            {"controller", "localhost", "127.0.0.1", options.address, host_name(), "kubernetes", "kubernetes.default",
+             "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", kube::kApiAddress}}));
 
   close_to_others(state);  // certificates are made readable to everybody
 

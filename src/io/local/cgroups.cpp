@@ -245,6 +245,20 @@ GroupUse Cgroups::use(const WorkId& work) const {
   return out;
 }
 
+namespace {
+
+// Who makes groups below a part's calls them alike in every hierarchy, by the part's path in that of memory. Our own
+// tree may begin elsewhere in another one.
+std::string cpuacct_group(const std::string& memory, const std::string& own) {
+  constexpr std::string_view kMemory = "/sys/fs/cgroup/memory/";
+  if (!memory.starts_with(kMemory))
+    return own;
+  std::string alike = "/sys/fs/cgroup/cpuacct/" + memory.substr(kMemory.size());
+  return ::access(alike.c_str(), F_OK) == 0 ? alike : own;
+}
+
+}  // namespace
+
 std::vector<GroupBelow> Cgroups::below(const WorkId& work) const {
   const bool v2 = host_.version == CgroupVersion::kV2;
   const std::string memory = part_dir(host_.dir("memory"), work);
@@ -257,7 +271,9 @@ std::vector<GroupBelow> Cgroups::below(const WorkId& work) const {
     if (v2)
       one.cpu_us = number_of(path + "/cpu.stat", "usage_usec");
     else if (host_.has("cpuacct"))
-      one.cpu_us = number_in(format("{}/{}/cpuacct.usage", part_dir(host_.dir("cpuacct"), work), one.name)) / 1000;
+      one.cpu_us =
+          number_in(cpuacct_group(memory, part_dir(host_.dir("cpuacct"), work)) + "/" + one.name + "/cpuacct.usage") /
+          1000;
     out.push_back(std::move(one));
   }
   return out;

@@ -408,8 +408,10 @@ std::string KubeUsers::check_counters() const {
     const std::uint64_t n = at == ledger_.tables().objects.end()
                                 ? 0
                                 : parse_uint(text_in(part(kube::body_of(*at->second), "data"), "n")).value_or(0);
-    if (n < counted || n > tried_.at(name))
-      return format("{} is {}; {} increments were answered, {} were sent", name, n, counted, tried_.at(name));
+    const auto tried = tried_.find(name);
+    const std::uint64_t most = tried == tried_.end() ? 0 : tried->second;
+    if (n < counted || n > most)
+      return format("{} is {}; {} increments were answered, {} were sent", name, n, counted, most);
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #include "simulate/kube/workload_checker.h"
 
 #include <algorithm>
+#include <boost/json/serialize.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/controllers/pod_reading.h"
@@ -113,7 +114,7 @@ void WorkloadChecker::saw(const Ledger::Entry& entry) {
 
 void WorkloadChecker::made(const Object& object) {
   const auto& objects = ledger_.tables().objects;
-  if (!object.meta.ns.get().empty()) {
+  if (strict_ && !object.meta.ns.get().empty()) {
     const auto around = objects.find({"namespaces", "", object.meta.ns.get()});
     if (around == objects.end())
       verdict_.fail(format("{} {} was made in {}, which is gone", object.type, object.meta.name, object.meta.ns));
@@ -263,7 +264,12 @@ void WorkloadChecker::check_quota(const Object& made) {
 
 // --- at rest ---
 
+// Pods first: why one of them is not as it should be explains what is said of its set.
 std::string WorkloadChecker::unrest() const {
+  const auto& objects = ledger_.tables().objects;
+  for (auto at = objects.lower_bound({"pods", "", ""}); at != objects.end() && std::get<0>(at->first) == "pods"; ++at)
+    if (std::string words = unrest_of(*at->second); !words.empty())
+      return format("pod {}/{}: {}", at->second->meta.ns, at->second->meta.name, words);
   for (const auto& [key, object] : ledger_.tables().objects) {
     if (object->type == "events")
       continue;
@@ -322,8 +328,11 @@ std::string WorkloadChecker::unrest_of(const Object& object) const {
       told("succeeded", whole_in(spec, "completions", 1));
   } else if (type == "pods") {
     const auto pod = kube::read_pod(ledger_.tables().objects.at(key_of_object(object)), ledger_.tables());
+    const Job* job = ledger_.tables().job(job_of(object));
     if (!pod.ended() && !pod.ready)
-      out = "it is neither ready nor over";
+      out = format("it is neither ready nor over: {}, job {} in state {} on {}, {}", json::serialize(part(body, "status")),
+                   job ? job->id.value : 0, job ? static_cast<int>(job->state) : -1, pod.node,
+                   job ? job->end_reason.get() : "");
   } else if (type == "resourcequotas") {
     for (const char* what : {"pods", "configmaps"}) {
       std::uint64_t there = 0;

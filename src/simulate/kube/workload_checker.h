@@ -19,6 +19,8 @@ class WorkloadChecker {
   WorkloadChecker(Verdict& verdict, const Ledger& ledger) : verdict_(verdict), ledger_(ledger) {}
 
   void saw(const Ledger::Entry& entry);
+  // What every new cluster has is there. Until then its first objects may come before their namespaces.
+  void be_strict() { strict_ = true; }
   // A client is about to ask for the finalizer's end.
   void may_let_go(Uid uid) { let_go_.insert(uid); }
 
@@ -49,6 +51,7 @@ class WorkloadChecker {
   std::map<ObjectKey, JobId> work_;     // of the last pod of each name, unless it was given up by force
   std::set<Uid> let_go_, were_ready_;  // were_ready_: pods of StatefulSets
   std::uint64_t pods_made_ = 0;
+  bool strict_ = false;
 };
 
 }  // namespace lockstep::sim

@@ -41,12 +41,13 @@ class ApiEndpoints final : public Reconciler {
     const json::array ports{json::object{{"name", "https"}, {"port", *port}, {"protocol", "TCP"}}};
     const bool is_slice = std::get<0>(key) == kSliceType;
     const json::object parts =
-        is_slice ? json::object{{"addressType", "IPv4"},
-                                {"endpoints", json::array{json::object{{"addresses", json::array{json::string_view(ip)}},
-                                                                       {"conditions", {{"ready", true}}}}}},
-                                {"ports", ports}}
-                 : json::object{{"subsets", json::array{json::object{
-                                                {"addresses", json::array{json::object{{"ip", ip}}}}, {"ports", ports}}}}};
+        is_slice
+            ? json::object{{"addressType", "IPv4"},
+                           {"endpoints", json::array{json::object{{"addresses", json::array{json::string_view(ip)}},
+                                                                  {"conditions", {{"ready", true}}}}}},
+                           {"ports", ports}}
+            : json::object{{"subsets", json::array{json::object{{"addresses", json::array{json::object{{"ip", ip}}}},
+                                                                {"ports", ports}}}}};
     const auto known = view.find(std::get<0>(key), kSpace, kName);
     if (!known) {
       json::object labels;

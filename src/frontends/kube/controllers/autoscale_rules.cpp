@@ -61,20 +61,17 @@ std::int64_t up_limit(std::int64_t current, const ScaleBehavior& behavior, const
     return current;
   std::optional<std::int64_t> out;
   for (const ScalePolicy& policy : behavior.up.policies) {
-    const std::int64_t start = current - sum_since(history.ups, now - policy.period) +
-                               sum_since(history.downs, now - policy.period);
+    const std::int64_t start =
+        current - sum_since(history.ups, now - policy.period) + sum_since(history.downs, now - policy.period);
     const std::int64_t proposed =
         policy.percent ? as_replicas(static_cast<double>(start) * (1 + static_cast<double>(policy.value) / 100))
                        : start + policy.value;
-    out = !out                                          ? proposed
-          : behavior.up.select == Select::kLeast ? std::min(*out, proposed)
-                                                        : std::max(*out, proposed);
+    out = !out ? proposed : behavior.up.select == Select::kLeast ? std::min(*out, proposed) : std::max(*out, proposed);
   }
   return std::max(current, out.value_or(current));
 }
 
-std::int64_t down_limit(std::int64_t current, const ScaleBehavior& behavior, const ScaleHistory& history,
-                        Instant now) {
+std::int64_t down_limit(std::int64_t current, const ScaleBehavior& behavior, const ScaleHistory& history, Instant now) {
   using Select = ScaleDirection::Select;
   if (behavior.plain)
     return 0;
@@ -82,15 +79,15 @@ std::int64_t down_limit(std::int64_t current, const ScaleBehavior& behavior, con
     return current;
   std::optional<std::int64_t> out;
   for (const ScalePolicy& policy : behavior.down.policies) {
-    const std::int64_t start = current - sum_since(history.ups, now - policy.period) +
-                               sum_since(history.downs, now - policy.period);
+    const std::int64_t start =
+        current - sum_since(history.ups, now - policy.period) + sum_since(history.downs, now - policy.period);
     const std::int64_t proposed =
         policy.percent
             ? static_cast<std::int64_t>(static_cast<double>(start) * (1 - static_cast<double>(policy.value) / 100))
             : start - policy.value;
-    out = !out                                            ? proposed
+    out = !out                                     ? proposed
           : behavior.down.select == Select::kLeast ? std::max(*out, proposed)
-                                                          : std::min(*out, proposed);
+                                                   : std::min(*out, proposed);
   }
   return std::min(current, out.value_or(current));
 }
@@ -152,8 +149,8 @@ Result<ScaleProposal> propose_replicas(std::int64_t current, const std::vector<S
 ScaleStep next_step(std::int64_t current, std::int64_t wanted, std::int64_t least, std::int64_t most,
                     const ScaleBehavior& behavior, const ScaleHistory& history, Instant now) {
   const Duration up_window = behavior.plain ? Duration{} : behavior.up.window;
-  const std::int64_t floor = extreme(up_window.us > 0 ? history.wanted : std::vector<ScaleNote>(), wanted,
-                                     now - up_window, true);
+  const std::int64_t floor =
+      extreme(up_window.us > 0 ? history.wanted : std::vector<ScaleNote>(), wanted, now - up_window, true);
   const std::int64_t ceiling = extreme(behavior.down.window.us > 0 ? history.wanted : std::vector<ScaleNote>(), wanted,
                                        now - behavior.down.window, false);
   std::int64_t steady = std::max(current, floor);
@@ -176,10 +173,10 @@ ScaleStep next_step(std::int64_t current, std::int64_t wanted, std::int64_t leas
   if (steady < current || steady < least) {
     const std::int64_t fastest = down_limit(current, behavior, history, now);
     if (steady < std::max(least, fastest))
-      fastest > least ? limit(fastest, "ScaleDownLimit",
-                              "the desired replica count is decreasing faster than the maximum scale rate")
-                      : limit(least, "TooFewReplicas",
-                              "the desired replica count is less than the minimum replica count");
+      fastest > least
+          ? limit(fastest, "ScaleDownLimit",
+                  "the desired replica count is decreasing faster than the maximum scale rate")
+          : limit(least, "TooFewReplicas", "the desired replica count is less than the minimum replica count");
   }
   return out;
 }

@@ -26,7 +26,7 @@ constexpr WorkloadKind kScaler{"horizontalpodautoscalers.autoscaling", "autoscal
                                "horizontal-pod-autoscaler"};
 constexpr const char* kNotes = "autoscaler-notes.lockstep.io";
 constexpr Duration kEvery = seconds(15);
-constexpr Duration kWarmUp = minutes(5);      // of a pod: what it computes while it starts says little
+constexpr Duration kWarmUp = minutes(5);       // of a pod: what it computes while it starts says little
 constexpr Duration kFirstReady = seconds(30);  // of a pod that was never ready
 constexpr std::int64_t kReplicasMax = 1'000'000;
 
@@ -57,11 +57,11 @@ std::vector<std::string> words_of(const std::string& path) {
 std::optional<ScaledKind> scaled_kind(const ObjectView& view, const json::value& reference) {
   const GroupVersion of = split_group_version(text_in(reference, "apiVersion"));
   const std::string kind = text_in(reference, "kind");
-  constexpr std::array<std::array<std::string_view, 3>, 4> kBuiltIn{{{"apps", "Deployment", "deployments.apps"},
-                                                                     {"apps", "ReplicaSet", "replicasets.apps"},
-                                                                     {"apps", "StatefulSet", "statefulsets.apps"},
-                                                                     {"", "ReplicationController",
-                                                                      "replicationcontrollers"}}};
+  constexpr std::array<std::array<std::string_view, 3>, 4> kBuiltIn{
+      {{"apps", "Deployment", "deployments.apps"},
+       {"apps", "ReplicaSet", "replicasets.apps"},
+       {"apps", "StatefulSet", "statefulsets.apps"},
+       {"", "ReplicationController", "replicationcontrollers"}}};
   for (const auto& [group, name, type] : kBuiltIn)
     if (of.group == group && kind == name)
       return ScaledKind{std::string(type)};
@@ -157,8 +157,8 @@ class Measuring {
     if (wanted.target.utilization)
       out.requested = TRY(requested(*pod.object, wanted));
     const PodRecords records = records_of_pod(view_.tables(), *pod.object);
-    const auto uses =
-        records.job && records.node && source_ ? source_(records.node->id, records.job->id) : std::vector<ContainerUse>();
+    const auto uses = records.job && records.node && source_ ? source_(records.node->id, records.job->id)
+                                                             : std::vector<ContainerUse>();
     std::int64_t sum = 0;
     bool measured = false;
     for (const ContainerUse& use : uses)
@@ -170,8 +170,8 @@ class Measuring {
       out.used = sum;
     const WallTime wall = wall_time(view_, now_);
     const WallTime at = uses.empty() ? wall : wall_time(view_, uses.front().at);
-    out.ready = wanted.resource == "cpu" ? says_something(pod, uses, wall, at)
-                                         : pod.phase != PodReading::Phase::kPending;
+    out.ready =
+        wanted.resource == "cpu" ? says_something(pod, uses, wall, at) : pod.phase != PodReading::Phase::kPending;
     return out;
   }
 
@@ -189,8 +189,8 @@ class Measuring {
         found = true;
         const auto amount = quantity_in(part(part(one, "resources"), "requests"), wanted.resource);
         if (!amount)
-          return not_found(format("missing request for {} in container {} of Pod {}", wanted.resource, name,
-                                  pod.meta.name));
+          return not_found(
+              format("missing request for {} in container {} of Pod {}", wanted.resource, name, pod.meta.name));
         sum += in_units(*amount, wanted.resource);
       }
     if (!found)
@@ -375,9 +375,9 @@ class Autoscaling {
     else
       status_["currentMetrics"] = std::move(told);
     if (invalid > 0 && (invalid == metrics.size() || !most || *most < current)) {
-      tell(kWarning, "FailedComputeMetricsReplicas",
-           format("invalid metrics ({} invalid out of {}), first error is: {}", invalid, metrics.size(),
-                  first_message));
+      tell(
+          kWarning, "FailedComputeMetricsReplicas",
+          format("invalid metrics ({} invalid out of {}), first error is: {}", invalid, metrics.size(), first_message));
       condition("ScalingActive", false, first_reason,
                 "the HPA was unable to compute the replica count: " + first_message);
       return std::nullopt;
@@ -400,24 +400,26 @@ class Autoscaling {
     const json::value& target = part(source, "target");
     Wanted wanted{text_in(source, "name"), text_in(source, "container"), {}};
     if (wanted.resource != "cpu" && wanted.resource != "memory")
-      return not_found(format("failed to get {} {}: unable to get metrics for resource {}: no metrics returned from "
-                              "resource metrics API",
-                              wanted.resource, member(target, "averageValue") ? "usage" : "utilization",
-                              wanted.resource));
+      return not_found(
+          format("failed to get {} {}: unable to get metrics for resource {}: no metrics returned from "
+                 "resource metrics API",
+                 wanted.resource, member(target, "averageValue") ? "usage" : "utilization", wanted.resource));
     if (const auto average = quantity_in(target, "averageValue")) {
       wanted.target = {false, std::max<std::int64_t>(1, in_units(*average, wanted.resource))};
     } else if (const auto percent = integer_in(target, "averageUtilization"); percent && *percent > 0) {
       wanted.target = {true, *percent};
     } else {
-      return invalid("invalid resource metric source: neither an average utilization target nor an average value "
-                     "(usage) target was set");
+      return invalid(
+          "invalid resource metric source: neither an average utilization target nor an average value "
+          "(usage) target was set");
     }
     const char* what = wanted.target.utilization ? "utilization" : "usage";
     const auto pods = measuring_.pods(scaler_.meta.ns, selector, wanted);
     const auto made =
         pods.ok() ? propose_replicas(current, *pods, wanted.target, tolerances) : Result<ScaleProposal>(pods.error());
     if (!made.ok())
-      return Error{made.error().code, format("failed to get {} {}: {}", wanted.resource, what, made.error().message), {}};
+      return Error{
+          made.error().code, format("failed to get {} {}: {}", wanted.resource, what, made.error().message), {}};
     json::object now{{"averageValue", amount_text(made->average, wanted.resource)}};
     if (made->utilization)
       now["averageUtilization"] = *made->utilization;
@@ -441,9 +443,10 @@ class Autoscaling {
     const char* key = type == "Pods" ? "pods" : type == "Object" ? "object" : "external";
     const std::string name = text_in(part(part(metric, key), "metric"), "name");
     const char* api = type == "External" ? "external" : "custom";
-    return not_found(format("unable to get metric {}: unable to fetch metrics from {} metrics API: no {} metrics API "
-                            "({}.metrics.k8s.io) registered",
-                            name, api, api, api));
+    return not_found(
+        format("unable to get metric {}: unable to fetch metrics from {} metrics API: no {} metrics API "
+               "({}.metrics.k8s.io) registered",
+               name, api, api, api));
   }
 
   // --- writing ---

@@ -8,15 +8,16 @@ namespace {
 constexpr const char* kScalers = "horizontalpodautoscalers.autoscaling";
 
 json::object autoscaler(std::int64_t least, std::int64_t most) {
-  return {{"metadata", {{"name", "a"}, {"namespace", "n"}}},
-          {"spec",
-           {{"scaleTargetRef", {{"apiVersion", "apps/v1"}, {"kind", "Deployment"}, {"name", "web"}}},
-            {"minReplicas", least},
-            {"maxReplicas", most},
-            {"metrics", json::array{json::object{
-                            {"type", "Resource"},
-                            {"resource",
-                             {{"name", "cpu"}, {"target", {{"type", "Utilization"}, {"averageUtilization", 50}}}}}}}}}}};
+  return {
+      {"metadata", {{"name", "a"}, {"namespace", "n"}}},
+      {"spec",
+       {{"scaleTargetRef", {{"apiVersion", "apps/v1"}, {"kind", "Deployment"}, {"name", "web"}}},
+        {"minReplicas", least},
+        {"maxReplicas", most},
+        {"metrics",
+         json::array{json::object{
+             {"type", "Resource"},
+             {"resource", {{"name", "cpu"}, {"target", {{"type", "Utilization"}, {"averageUtilization", 50}}}}}}}}}}};
 }
 
 json::object deployment(std::int64_t replicas) {
@@ -25,9 +26,10 @@ json::object deployment(std::int64_t replicas) {
 }
 
 json::object pod_of_web(const std::string& name) {
-  return {{"metadata", {{"name", name}, {"namespace", "n"}, {"labels", {{"app", "web"}}}}},
-          {"spec", {{"containers", json::array{json::object{{"name", "c"},
-                                                            {"resources", {{"requests", {{"cpu", "100m"}}}}}}}}}}};
+  return {
+      {"metadata", {{"name", name}, {"namespace", "n"}, {"labels", {{"app", "web"}}}}},
+      {"spec",
+       {{"containers", json::array{json::object{{"name", "c"}, {"resources", {{"requests", {{"cpu", "100m"}}}}}}}}}}};
 }
 
 std::int64_t replicas_of(const WorkloadRig& rig) {
@@ -47,8 +49,9 @@ TEST(Autoscalers, KeepWithinTheirBoundsWithoutAnyMetric) {
   rig.advance(seconds(20));
   EXPECT_EQ(replicas_of(rig), 2);
   const auto told = rig.events();
-  EXPECT_NE(std::ranges::find(told, "SuccessfulRescale: New size: 4; reason: Current number of replicas above "
-                                    "Spec.MaxReplicas"),
+  EXPECT_NE(std::ranges::find(told,
+                              "SuccessfulRescale: New size: 4; reason: Current number of replicas above "
+                              "Spec.MaxReplicas"),
             told.end());
 }
 

@@ -212,7 +212,8 @@ class EndpointController final : public Reconciler {
     std::size_t room = kAddressesOfEndpoints;
     for (const auto& [text, group] : groups) {
       json::object subset;
-      for (const auto& [list, all] : {std::pair("addresses", &group.ready), std::pair("notReadyAddresses", &group.not_ready)}) {
+      for (const auto& [list, all] :
+           {std::pair("addresses", &group.ready), std::pair("notReadyAddresses", &group.not_ready)}) {
         const std::size_t count = std::min(room, all->size());
         room -= count;
         if (count > 0)

@@ -19,7 +19,7 @@ constexpr std::string_view kApiServices = "apiservices.apiregistration.k8s.io";
 constexpr Duration kAskEvery = seconds(30);  // one that answers
 constexpr Duration kAskAgain = seconds(2);   // one that does not
 constexpr Duration kAskPatience = seconds(5);
-constexpr std::size_t kListMax = 1 << 20;     // bytes of what a server says it serves
+constexpr std::size_t kListMax = 1 << 20;    // bytes of what a server says it serves
 constexpr std::size_t kResourcesMax = 1000;  // of one API
 constexpr std::size_t kApisMax = 500;        // that are asked; more are passed on, and not asked
 
@@ -134,10 +134,10 @@ void AggregatedApis::ask(AggregatedApi& api) {
     return later(not_found(format("service/{} in \"{}\" is not present", service, ns)), "ServiceNotFound");
   const auto target = place_of(hands_->tables(), api);
   if (!target.ok())
-    return later(
-        Error{target.error().code,
-              format("endpoints for service/{} in \"{}\" have no addresses with port name \"\"", service, ns), {}},
-        "MissingEndpoints");
+    return later(Error{target.error().code,
+                       format("endpoints for service/{} in \"{}\" have no addresses with port name \"\"", service, ns),
+                       {}},
+                 "MissingEndpoints");
   const std::string path = format("/apis/{}/{}", api.group, api.version);
   const std::string url = format("https://{}:{}{}", target->address, target->port, path);
   const auto hands = hands_;
@@ -162,30 +162,30 @@ void AggregatedApis::ask(AggregatedApi& api) {
           std::string body;
         };
         const auto heard = std::make_shared<Heard>();
-        asking_[name] = passes_on_(
-            {.address = target.address,
-             .port = target.port,
-             .server_name = target.server_name,
-             .ca_pem = target.ca_pem,
-             .anybody = anybody,
-             .method = "GET",
-             .head = passed_head(http, aggregator(), target.server_name),
-             .patience = kAskPatience,
-             .through = std::move(*through)},
-            {.head = [heard](int status, const auto&) { heard->status = status; },
-             .body =
-                 [heard](std::string_view bytes) {
-                   if (heard->body.size() <= kListMax)
-                     heard->body.append(bytes);
-                 },
-             .end =
-                 [heard, later, failed, url](const Result<void>& how) {
-                   if (!how.ok())
-                     return failed(format("Get \"{}\": {}", url, how.error().message));
-                   if (heard->status < 200 || heard->status > 299 || heard->body.size() > kListMax)
-                     return failed(format("bad status from {}: {}", url, heard->status));
-                   later(heard->body, "Passed");
-                 }});
+        asking_[name] =
+            passes_on_({.address = target.address,
+                        .port = target.port,
+                        .server_name = target.server_name,
+                        .ca_pem = target.ca_pem,
+                        .anybody = anybody,
+                        .method = "GET",
+                        .head = passed_head(http, aggregator(), target.server_name),
+                        .patience = kAskPatience,
+                        .through = std::move(*through)},
+                       {.head = [heard](int status, const auto&) { heard->status = status; },
+                        .body =
+                            [heard](std::string_view bytes) {
+                              if (heard->body.size() <= kListMax)
+                                heard->body.append(bytes);
+                            },
+                        .end =
+                            [heard, later, failed, url](const Result<void>& how) {
+                              if (!how.ok())
+                                return failed(format("Get \"{}\": {}", url, how.error().message));
+                              if (heard->status < 200 || heard->status > 299 || heard->body.size() > kListMax)
+                                return failed(format("bad status from {}: {}", url, heard->status));
+                              later(heard->body, "Passed");
+                            }});
       });
 }
 

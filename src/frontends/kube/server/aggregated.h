@@ -18,7 +18,7 @@ struct AggregatedApi {
   std::string name, group, version;  // "v1.example.com"
   json::value service;               // {"namespace", "name", "port"}
   std::string ca_pem;
-  bool anybody = false;   // insecureSkipTLSVerify
+  bool anybody = false;    // insecureSkipTLSVerify
   bool available = false;  // as its condition says
   bool asked = false;      // whether it answers is being found out
   std::uint64_t asks = 0;  // so often

@@ -52,8 +52,8 @@ Answered<std::vector<json::object>> read_review(const Kind& kind, const std::str
   const json::value& response = part(review, "response");
   const auto wrong = [&](const std::string& why) {
     Status status = Status::internal("");
-    status.message = format("conversion webhook for {}, Kind={} returned {}", qualified_version(kind, from), kind.kind,
-                            why);
+    status.message =
+        format("conversion webhook for {}, Kind={} returned {}", qualified_version(kind, from), kind.kind, why);
     return status;
   };
   if (text_in(response, "uid") != uid)
@@ -117,8 +117,8 @@ void ask_webhook(const Asked& request, const ConversionTools& tools, const std::
       {"kind", "ConversionReview"},
       {"apiVersion", review_version(conversion)},
       {"request", {{"uid", uid}, {"desiredAPIVersion", wanted}, {"objects", std::move(objects)}}}};
-  CallOut out{target->address, target->port,           target->server_name, target->ca_pem,
-              target->path,    json::serialize(review), kPatience};
+  CallOut out{target->address,         target->port, target->server_name, target->ca_pem, target->path,
+              json::serialize(review), kPatience};
   const auto reach = [visit = request->visit](const ContainerAsk& ask,
                                               std::function<void(Result<std::unique_ptr<Stream>>)> done) {
     visit->reach(ask, std::move(done));

@@ -87,10 +87,6 @@ void Kinds::put(Kind kind) {
   ++changes_;
   const auto made = std::make_shared<const Kind>(std::move(kind));
   by_name_[{made->group, made->version, made->plural}] = made;
-  if (!made->custom) {  // they come in order
-    all_.push_back(made);
-    return;
-  }
   // Behind the last of its group that comes before it; a new group stands at the end.
   auto at = std::ranges::find_if(all_, [&](const Ref& one) { return one->group == made->group; });
   if (at == all_.end())

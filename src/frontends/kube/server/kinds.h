@@ -20,7 +20,7 @@ struct CustomParts {
   const CustomVersion* version = nullptr;  // of it
   cel::Rules rules;
   bool has_defaults = false;  // its schema has: objects that were stored before get them when they are read
-  json::value conversion;  // of the definition, where a webhook makes one version of another; else null
+  json::value conversion;     // of the definition, where a webhook makes one version of another; else null
   // Objects may note which version they are in: conversion.h. So their text is no longer what is shown.
   bool notes_version = false;
 };

@@ -107,7 +107,8 @@ std::optional<Shown> measured_object(const Request& request, const Object& objec
 }
 
 json::object row_of(Shown one) {
-  return {{"cells", json::array{text_in(part(one.tree, "metadata"), "name"), format("{}m", (one.sum.cpu_nanos + 999'999) / 1'000'000),
+  return {{"cells", json::array{text_in(part(one.tree, "metadata"), "name"),
+                                format("{}m", (one.sum.cpu_nanos + 999'999) / 1'000'000),
                                 format("{}Mi", one.sum.memory >> 20), window_text(one.window)}},
           {"object", std::move(one.tree)}};
 }
@@ -115,8 +116,11 @@ json::object row_of(Shown one) {
 json::array columns_of_measures() {
   json::array out;
   for (const char* name : {"Name", "CPU", "Memory", "Window"})
-    out.push_back({{"name", name}, {"type", "string"}, {"format", name[0] == 'N' ? "name" : ""},
-                   {"description", ""}, {"priority", 0}});
+    out.push_back({{"name", name},
+                   {"type", "string"},
+                   {"format", name[0] == 'N' ? "name" : ""},
+                   {"description", ""},
+                   {"priority", 0}});
   return out;
 }
 
@@ -199,8 +203,8 @@ void answer_measured(const Asked& request) {
   auto shown = at == read->tables.objects.end() ? std::nullopt : measured_object(*request, *at->second);
   if (!shown) {
     const Qualified missing{std::string(kMeasuresGroup), of_nodes(*request) ? "nodemetrics" : "podmetrics"};
-    return answer_status(*request, Status::not_found(missing, target.ns.empty() ? target.name
-                                                                                 : target.ns + "/" + target.name));
+    return answer_status(*request,
+                         Status::not_found(missing, target.ns.empty() ? target.name : target.ns + "/" + target.name));
   }
   if (as_table(*request))
     return answer_json(*request, json::serialize(table_of(*request, {row_of(std::move(*shown))})));

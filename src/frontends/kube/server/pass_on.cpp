@@ -11,12 +11,22 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::size_t kAnswerMax = 32 << 20;     // of one that is answered whole
-constexpr std::size_t kWholeBytes = 256 << 10;   // of a longer one that says no length, the rest is sent as it comes
-constexpr std::string_view kHopByHop[] = {"connection", "keep-alive",        "proxy-authenticate", "proxy-authorization",
-                                          "te",         "trailer",           "transfer-encoding",  "upgrade",
-                                          "host",       "content-length",    "authorization",      "expect",
-                                          "x-remote-user", "x-remote-uid"};
+constexpr std::size_t kAnswerMax = 32 << 20;    // of one that is answered whole
+constexpr std::size_t kWholeBytes = 256 << 10;  // of a longer one that says no length, the rest is sent as it comes
+constexpr std::string_view kHopByHop[] = {"connection",
+                                          "keep-alive",
+                                          "proxy-authenticate",
+                                          "proxy-authorization",
+                                          "te",
+                                          "trailer",
+                                          "transfer-encoding",
+                                          "upgrade",
+                                          "host",
+                                          "content-length",
+                                          "authorization",
+                                          "expect",
+                                          "x-remote-user",
+                                          "x-remote-uid"};
 
 bool stays(std::string_view name) {
   return std::ranges::find(kHopByHop, name) != std::end(kHopByHop) || name.starts_with("impersonate-") ||
@@ -52,7 +62,8 @@ std::string target_text(const HttpRequest& http) {
 // A line of its own cannot begin within a value.
 std::string plain_value(std::string_view value) {
   std::string out(value);
-  std::ranges::replace_if(out, [](char c) { return static_cast<unsigned char>(c) < 32; }, ' ');
+  std::ranges::replace_if(
+      out, [](char c) { return static_cast<unsigned char>(c) < 32; }, ' ');
   return out;
 }
 
@@ -141,8 +152,10 @@ class Passage final : public Conversation, public std::enable_shared_from_this<P
   }
 
   void finish() {
-    if (!std::exchange(over_, true))
-      room_->end(this);
+    if (std::exchange(over_, true))
+      return;
+    passed_.reset();  // the other server hears at once that nobody listens any more
+    room_->end(this);
   }
 
   std::shared_ptr<FrontVisit> visit_;
@@ -174,10 +187,10 @@ std::string passed_head(const HttpRequest& http, const KubeUser& user, std::stri
   return out + "\r\n";
 }
 
-void reach_target(const Tables& tables, const WebhookTarget& target,
-                  const std::function<void(const ContainerAsk&, std::function<void(Result<std::unique_ptr<Stream>>)>)>&
-                      reach,
-                  std::function<void(Result<std::shared_ptr<Stream>>)> then) {
+void reach_target(
+    const Tables& tables, const WebhookTarget& target,
+    const std::function<void(const ContainerAsk&, std::function<void(Result<std::unique_ptr<Stream>>)>)>& reach,
+    std::function<void(Result<std::shared_ptr<Stream>>)> then) {
   if (target.pod.empty())
     return then(std::shared_ptr<Stream>());
   const auto pod = tables.objects.find({std::string(kPods), target.pod_ns, target.pod});

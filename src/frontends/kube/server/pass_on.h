@@ -48,9 +48,9 @@ void pass_on(const std::shared_ptr<FrontVisit>& visit, const KubeUser& user, Web
              const PassesOn& passes_on, const std::shared_ptr<StreamRoom>& room);
 
 // A stream to the target's pod; null without an error: its address is to be dialled.
-void reach_target(const Tables& tables, const WebhookTarget& target,
-                  const std::function<void(const ContainerAsk&, std::function<void(Result<std::unique_ptr<Stream>>)>)>&
-                      reach,
-                  std::function<void(Result<std::shared_ptr<Stream>>)> then);
+void reach_target(
+    const Tables& tables, const WebhookTarget& target,
+    const std::function<void(const ContainerAsk&, std::function<void(Result<std::unique_ptr<Stream>>)>)>& reach,
+    std::function<void(Result<std::shared_ptr<Stream>>)> then);
 
 }  // namespace lockstep::kube

@@ -32,7 +32,7 @@ std::string waiting_words(const ReadContext& read, const Job& job, bool alone) {
   out += format(" Job {} waits: {}", job.id.value, why.word);
   if (!why.detail.empty())
     out += format(" ({})", why.detail);
-  if (note && note->expected_start)
+  if (note && note->expected_start > read.now)
     out += format(", foreseen to start {}", time_text(note->expected_start, read.wall_offset));
   return out;
 }

@@ -202,8 +202,8 @@ void list_objects(const Asked& request, const ReadTools& tools) {
   std::size_t most = parse_uint(query_of(request->http(), "limit")).value_or(0);
   if (most == 0)
     most = kEverything;
-  const auto pages = std::make_shared<ListPages>(
-      request, *selection, Continue{at, from && from->at > 0 ? from->since_s : now_s, {}}, most);
+  const auto pages = std::make_shared<ListPages>(request, *selection,
+                                                 Continue{at, from && from->at > 0 ? from->since_s : now_s, {}}, most);
   auto page = history.page(read->tables, request->kind->type, request->target.ns, at, from ? &from->after : nullptr,
                            pages->reads() ? kEverything : most, selection->by_meta, selection->all);
   if (!page && from)
@@ -295,8 +295,8 @@ class Watch : public std::enable_shared_from_this<Watch> {
       return false;
     if (std::exchange(asks_, true))
       return true;
-    std::vector<Ref<Object>> some(objects.begin(),
-                                  objects.begin() + static_cast<std::ptrdiff_t>(std::min(objects.size(), kItemsOfPiece)));
+    std::vector<Ref<Object>> some(
+        objects.begin(), objects.begin() + static_cast<std::ptrdiff_t>(std::min(objects.size(), kItemsOfPiece)));
     convert_for(request_, conversion_, std::move(some),
                 [self = shared_from_this()](const std::optional<Status>& failed) {
                   self->asks_ = false;
@@ -415,13 +415,13 @@ void watch_objects(const Asked& request, const ReadTools& tools) {
                         {{"FieldValueForbidden",
                           "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
                           "sendInitialEvents"}}));
-  const auto watch =
-      std::make_shared<Watch>(request, *selection, tools, from_the_start || *asked == 0 ? now : *asked);
+  const auto watch = std::make_shared<Watch>(request, *selection, tools, from_the_start || *asked == 0 ? now : *asked);
   if (!from_the_start && *asked > 0 && !history->since(request->kind->type, *asked))
     return answer_status(*request, too_old(*asked));
   if (from_the_start) {
-    auto page = history->page(read->tables, request->kind->type, request->target.ns, now, nullptr, kEverything,
-                              [&](const Object& object) { return selection->keeps(object); }, false);
+    auto page = history->page(
+        read->tables, request->kind->type, request->target.ns, now, nullptr, kEverything,
+        [&](const Object& object) { return selection->keeps(object); }, false);
     watch->tell_first(std::move(page->objects), initial == "true");
   }
   const auto limit = parse_uint(query_of(request->http(), "timeoutSeconds"));

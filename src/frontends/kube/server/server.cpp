@@ -69,8 +69,8 @@ struct KubeServer::Inner {
     if (!request->kind->namespaced && !target->ns.empty())
       return answer_status(*visit, Status::no_such_path());
     request->api_version = request->kind->api_version();
-    auto accepted = accepted_by(visit->request(), request->kind->schema && !request->kind->custom &&
-                                                       !is_cluster_jobs(*request->kind));
+    auto accepted = accepted_by(visit->request(),
+                                request->kind->schema && !request->kind->custom && !is_cluster_jobs(*request->kind));
     if (!accepted.ok())
       return answer_status(*visit, accepted.error());
     request->accepted = *accepted;
@@ -270,8 +270,8 @@ std::vector<FrontRoute> KubeServer::routes() const {
 }
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
-  return {inner_->history,      inner_->roles,   inner_->services, inner_->service_table, inner_->custom_kinds,
-          inner_->streams,      inner_->uses,    inner_->aggregated, inner_->bell};
+  return {inner_->history, inner_->roles, inner_->services,   inner_->service_table, inner_->custom_kinds,
+          inner_->streams, inner_->uses,  inner_->aggregated, inner_->bell};
 }
 
 UseSource KubeServer::uses() const {

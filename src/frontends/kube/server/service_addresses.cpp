@@ -33,8 +33,10 @@ std::optional<std::uint32_t> address_of(std::string_view text) {
   return parts.size() == 4 ? std::optional(out) : std::nullopt;
 }
 
-std::uint32_t port_of(const json::value& port) {
-  const json::value* number = member(port, "nodePort");
+constexpr const char* kHealthPort = "healthCheckNodePort";
+
+std::uint32_t port_of(const json::value& port, std::string_view key = "nodePort") {
+  const json::value* number = member(port, key);
   return number && is_number(*number) ? static_cast<std::uint32_t>(number_of(*number)) : 0;
 }
 
@@ -98,7 +100,51 @@ void ServiceAddresses::count(const Object& object, int sign) {
     for (const json::value& one : *ports)
       if (const std::uint32_t port = port_of(one))
         add(ports_, port);
+  if (const std::uint32_t port = port_of(*spec, kHealthPort))
+    add(ports_, port);
 }
+
+namespace {
+
+constexpr std::uint32_t kPortCount = ServiceAddresses::kLastPort - ServiceAddresses::kFirstPort + 1;
+
+// A node port that nobody has; 0: there is none.
+std::uint32_t free_port(const ServiceAddresses& taken, const std::set<std::uint32_t>& given, std::uint32_t from) {
+  for (std::uint32_t k = 0; k < kPortCount; ++k) {
+    const std::uint32_t candidate = ServiceAddresses::kFirstPort + (from + k) % kPortCount;
+    if (!taken.has_port(candidate) && !given.contains(candidate))
+      return candidate;
+  }
+  return 0;
+}
+
+// Of a balanced Service that leads to what is on the node alone: where its balancer asks whether something is.
+std::optional<Status> give_health_port(json::object& tree, const json::value* old_spec, const ServiceAddresses& taken,
+                                       const std::set<std::uint32_t>& given, std::uint32_t from) {
+  json::object& spec = tree["spec"].get_object();
+  if (text_in(spec, "type") != "LoadBalancer" || text_in(spec, "externalTrafficPolicy") != "Local") {
+    if (old_spec)
+      spec.erase(kHealthPort);
+    return std::nullopt;
+  }
+  const std::uint32_t was = old_spec ? port_of(*old_spec, kHealthPort) : 0;
+  std::uint32_t port = port_of(tree["spec"], kHealthPort);
+  if (port == 0)
+    port = was ? was : free_port(taken, given, from);
+  if (port == 0)
+    return Status::internal("no node port is free");
+  if (port != was && (port < ServiceAddresses::kFirstPort || port > ServiceAddresses::kLastPort))
+    return invalid_service(tree, field_invalid(format("spec.{}", kHealthPort), port,
+                                               "provided port is not in the valid range. The range of valid ports is "
+                                               "30000-32767"));
+  if (port != was && taken.has_port(port))
+    return invalid_service(tree,
+                           field_invalid(format("spec.{}", kHealthPort), port, "provided port is already allocated"));
+  spec[kHealthPort] = port;
+  return std::nullopt;
+}
+
+}  // namespace
 
 Answered<GivenAddresses> give_addresses(const Request& request, json::object& tree, const json::object* old,
                                         const ServiceAddresses& taken, std::uint64_t seed) {
@@ -181,9 +227,7 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
     return out;
   if (const std::size_t count = ports->get_array().size(); count > kPortsMax)
     return invalid_service(tree, field_too_many("spec.ports", count, kPortsMax));
-  constexpr std::uint32_t kCount = ServiceAddresses::kLastPort - ServiceAddresses::kFirstPort + 1;
-  std::uint32_t tried = 0;  // of the ports, from one on that differs from Service to Service
-  const std::uint32_t first = static_cast<std::uint32_t>(seed >> 20) % kCount;
+  std::uint32_t next = static_cast<std::uint32_t>(seed >> 20) % kPortCount;  // another one for each Service
   std::set<std::uint32_t> given;
   for (std::size_t i = 0; i < ports->get_array().size(); ++i) {
     json::value& one = ports->get_array()[i];
@@ -206,10 +250,9 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
     if (port != 0 && port != was && taken.has_port(port) && !given.contains(port))
       return invalid_service(
           tree, field_invalid(format("spec.ports[{}].nodePort", i), port, "provided port is already allocated"));
-    for (; tried < kCount && port == 0; ++tried) {
-      const std::uint32_t candidate = ServiceAddresses::kFirstPort + (first + tried) % kCount;
-      if (!taken.has_port(candidate) && !given.contains(candidate))
-        port = candidate;
+    if (port == 0) {
+      port = free_port(taken, given, next);
+      next = port - ServiceAddresses::kFirstPort + 1;
     }
     if (port == 0)
       return invalid_service(tree, field_invalid(format("spec.ports[{}].nodePort", i), 0,
@@ -217,6 +260,8 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
     given.insert(port);
     one.get_object()["nodePort"] = port;
   }
+  if (auto refused = give_health_port(tree, old_spec, taken, given, next + kPortCount / 2))
+    return std::move(*refused);
   return out;
 }
 

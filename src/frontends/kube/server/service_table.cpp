@@ -12,9 +12,9 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::size_t kPieceBytes = 64 << 10;
-constexpr std::size_t kGoneMax = 20'000;  // removals that are told to those who were away
+constexpr std::size_t kGoneMax = 20'000;       // removals that are told to those who were away
 constexpr std::size_t kAheadBytes = 64 << 10;  // that a node has not read, before it is told more
-constexpr std::size_t kStreamsOfNode = 2;      // an agent that starts again may be faster than the end of its connection
+constexpr std::size_t kStreamsOfNode = 2;  // an agent that starts again may be faster than the end of its connection
 constexpr const char *kServiceKind = "service", *kEndsKind = "ends", *kNodeKind = "node";
 
 bool is_node(const Peer& peer) {

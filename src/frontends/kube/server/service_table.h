@@ -1,6 +1,6 @@
 // ServiceTable: the lines of GET /v1/service-table, kept as records change: each is made once, whoever many nodes are
-// told it. A line that changes moves behind all others, so what a node has not heard yet is what stands behind the place
-// it has heard up to.
+// told it. A line that changes moves behind all others, so what a node has not heard yet is what stands behind the
+// place it has heard up to.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ class ServiceTable final : public FrontReader {
   std::map<Key, Line> lines_;
   std::map<std::uint64_t, Key> order_;
   std::uint64_t version_ = 0;
-  std::uint64_t forgotten_ = 0;  // of removals up to this version nothing is known any more
+  std::uint64_t forgotten_ = 0;   // of removals up to this version nothing is known any more
   std::set<std::uint64_t> gone_;  // versions of removals that are still told
   mutable std::uint64_t marked_ = UINT64_MAX;
   mutable std::string mark_;  // of that version

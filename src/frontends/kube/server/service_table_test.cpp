@@ -26,10 +26,11 @@ Ref<Object> object_with(std::string_view type, const std::string& name, const st
 }
 
 Ref<Object> slice(const std::string& name, const std::string& address) {
-  return object_with(kSlicesType, name,
-                     R"({"addressType":"IPv4","ports":[{"name":"","port":8080,"protocol":"TCP"}],"endpoints":[{"addresses":[")" +
-                         address + R"("],"conditions":{"ready":true},"nodeName":"n1"}]})",
-                     {{"kubernetes.io/service-name", "web"}});
+  return object_with(
+      kSlicesType, name,
+      R"({"addressType":"IPv4","ports":[{"name":"","port":8080,"protocol":"TCP"}],"endpoints":[{"addresses":[")" +
+          address + R"("],"conditions":{"ready":true},"nodeName":"n1"}]})",
+      {{"kubernetes.io/service-name", "web"}});
 }
 
 TEST(ServiceFacts, OfAService) {

@@ -8,8 +8,11 @@ void UseBoard::change(const Tables&, const Change& change) {
   const auto* node = std::get_if<Ref<Node>>(&change.record);
   if (!node || (!change.removed && (*node)->link != NodeLink::kLost))
     return;
-  const std::lock_guard lock(guard_);
-  nodes_.erase((*node)->id);
+  if (!nodes_.load()->contains((*node)->id))
+    return;
+  auto fewer = std::make_shared<Nodes>(*nodes_.load());
+  fewer->erase((*node)->id);
+  nodes_.store(std::move(fewer));
 }
 
 void UseBoard::measured(const Tables&, const LiveUse& live, const Node& node) {
@@ -19,19 +22,18 @@ void UseBoard::measured(const Tables&, const LiveUse& live, const Node& node) {
       auto& all = (*uses)[work.job];
       all.insert(all.end(), containers.begin(), containers.end());
     }
-  const std::lock_guard lock(guard_);
-  nodes_[node.id] = std::move(uses);
+  auto nodes = std::make_shared<Nodes>(*nodes_.load());
+  (*nodes)[node.id] = std::move(uses);
+  nodes_.store(std::move(nodes));
 }
 
 std::vector<ContainerUse> UseBoard::of(NodeId node, JobId job) const {
-  std::shared_ptr<const Uses> uses;
-  {
-    const std::lock_guard lock(guard_);
-    if (const auto at = nodes_.find(node); at != nodes_.end())
-      uses = at->second;
-  }
-  const auto at = uses ? uses->find(job) : Uses::const_iterator();
-  return uses && at != uses->end() ? at->second : std::vector<ContainerUse>();
+  const auto nodes = nodes_.load();
+  const auto uses = nodes->find(node);
+  if (uses == nodes->end())
+    return {};
+  const auto at = uses->second->find(job);
+  return at == uses->second->end() ? std::vector<ContainerUse>() : at->second;
 }
 
 }  // namespace lockstep::kube

@@ -1,9 +1,9 @@
 // UseBoard: what containers used lately, for controllers, which run on a thread of their own and see records alone.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "frontends/kube/controllers/pod_use.h"
@@ -21,8 +21,9 @@ class UseBoard final : public FrontReader {
 
  private:
   using Uses = std::map<JobId, std::vector<ContainerUse>>;
-  mutable std::mutex guard_;  // held for a look into a map, never for making one
-  std::map<NodeId, std::shared_ptr<const Uses>> nodes_;
+  using Nodes = std::map<NodeId, std::shared_ptr<const Uses>>;
+  // Replaced by the I/O thread alone, read by any: whoever has one keeps it as it was.
+  std::atomic<std::shared_ptr<const Nodes>> nodes_{std::make_shared<const Nodes>()};
 };
 
 }  // namespace lockstep::kube

@@ -86,9 +86,9 @@ enum class Managers : bool { kTracked, kKnown };  // kKnown: the tree brings the
 // What the object is to be, with what it was.
 struct Draft {
   json::object tree;
-  Ref<Object> before;   // null: it is new
-  json::object old;     // its tree
-  std::string refusal;  // of a pod: why what it asks of its job was refused a moment ago
+  Ref<Object> before;                       // null: it is new
+  json::object old;                         // its tree
+  std::string refusal;                      // of a pod: why what it asks of its job was refused a moment ago
   std::optional<json::object> stored = {};  // the tree in the version that is stored, where a webhook made that
 };
 
@@ -184,14 +184,14 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
   if (is_converted_by_webhook(*request->kind)) {
     const std::string& storage = request->kind->custom->definition->storage().name;
     if (!draft.stored && storage != request->kind->version)
-      return convert_to_stored(
-          request, conversion_of(tools), draft.tree,
-          [request, tools, draft, read = std::move(read), again = std::move(again)](Answered<json::object> made) mutable {
-            if (!made.ok())
-              return answer_status(*request, made.error());
-            draft.stored = std::move(*made);
-            put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
-          });
+      return convert_to_stored(request, conversion_of(tools), draft.tree,
+                               [request, tools, draft, read = std::move(read),
+                                again = std::move(again)](Answered<json::object> made) mutable {
+                                 if (!made.ok())
+                                   return answer_status(*request, made.error());
+                                 draft.stored = std::move(*made);
+                                 put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
+                               });
     request->written = draft.tree;
   }
   json::object stored = draft.stored ? *draft.stored : draft.tree;
@@ -889,8 +889,9 @@ void delete_objects(const Asked& request, const WriteTools& tools, const ObjectH
   if (!selection.ok())
     return answer_status(*request, selection.error());
   const auto read = request->visit->read();
-  auto page = history.page(read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX,
-                           [&](const Object& object) { return selection->keeps(object); }, false);
+  auto page = history.page(
+      read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX,
+      [&](const Object& object) { return selection->keeps(object); }, false);
   const auto objects = std::make_shared<std::vector<Ref<Object>>>(std::move(page->objects));
   convert_for(request, conversion_of(tools), *objects,
               [request, tools, how = *how, objects](const std::optional<Status>& failed) {
