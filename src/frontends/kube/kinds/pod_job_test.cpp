@@ -4,6 +4,8 @@
 
 #include <boost/json/parse.hpp>
 
+#include "base/text.h"
+
 #include "frontends/kube/kinds/pod_env.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_placement.h"

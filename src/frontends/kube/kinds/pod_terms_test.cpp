@@ -13,14 +13,14 @@
 namespace lockstep::kube {
 namespace {
 
-json::object tree(std::string_view text) { return json::parse(text).as_object(); }
+json::object terms_tree(std::string_view text) { return json::parse(text).as_object(); }
 
 constexpr const char* kMetadata = R"("metadata":{"name":"web","namespace":"lab","labels":{"app":"web","rev":"7"},
   "ownerReferences":[{"uid":"u-1","controller":true}]})";
 
 Placement placed(const std::string& spec) {
   Placement out;
-  const json::object pod = tree(std::string("{") + kMetadata + R"(,"spec":)" + spec + "}");
+  const json::object pod = terms_tree(std::string("{") + kMetadata + R"(,"spec":)" + spec + "}");
   const auto set = set_terms(out, pod, [](const json::value&) { return std::vector<std::string>{"zoo", "ape"}; });
   EXPECT_TRUE(set.ok()) << set.error().message;
   return out;
@@ -112,7 +112,7 @@ TEST(PodTerms, PortsOfTheNodeKeepApart) {
   const auto job = [](const std::string& port) {
     JobSpec out;
     const json::object pod =
-        tree(std::string("{") + kMetadata + R"(,"spec":{"containers":[{"ports":[)" + port + "]}]}}");
+        terms_tree(std::string("{") + kMetadata + R"(,"spec":{"containers":[{"ports":[)" + port + "]}]}}");
     GroupSpec group;
     EXPECT_TRUE(set_terms(group, pod, [](const json::value&) { return std::vector<std::string>(); }).ok());
     std::erase_if(group.neighbours, [](const NeighbourTerm& term) { return term.wish != Wish::kApart; });
@@ -137,7 +137,7 @@ TEST(PodTerms, MoreThanAJobHoldsIsRefused) {
   std::string terms;
   for (int i = 0; i < 33; ++i) terms += std::string(i ? "," : "") + R"({"topologyKey":"z"})";
   Placement group;
-  const json::object pod = tree(
+  const json::object pod = terms_tree(
       std::string("{") + kMetadata +
       R"(,"spec":{"affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[)" + terms + "]}}}}");
   EXPECT_FALSE(set_terms(group, pod, [](const json::value&) { return std::vector<std::string>(); }).ok());

@@ -156,6 +156,8 @@ void show_place(const Showing& of) {
 // What it asks for since it runs: its job has not been granted it yet, or its containers do not have it yet.
 // Source: kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources.
 void add_resize(json::array& out, const Showing& of, const ContainerViews& views) {
+  if (!of.job().spec || of.job().spec->groups.empty())
+    return;
   const Resources& granted = of.job().spec->groups.front().per_task;
   const PodSize wanted = size_of_pod(of.tree);
   if (wanted != size_of(granted)) {
