@@ -71,9 +71,15 @@ Ref<Object> WorkloadChecker::by_uid(Uid uid) const {
 std::vector<Ref<Object>> WorkloadChecker::pods_of(Uid owner) const {
   std::vector<Ref<Object>> out;
   const auto& objects = ledger_.tables().objects;
+  const Ref<Object> set = by_uid(owner);
+  if (!set)
+    return out;
+  // What it selects no more is about to be released, and does not count.
+  const json::object body = body_of(*set);
+  const kube::LabelSelector selector = kube::selector_in(part(body, "spec"));
   for (auto at = objects.lower_bound({"pods", "", ""}); at != objects.end() && std::get<0>(at->first) == "pods"; ++at) {
     const OwnerRef* ref = kube::controller_ref(*at->second);
-    if (ref && ref->uid == owner && kube::read_pod(at->second, ledger_.tables()).active())
+    if (ref && ref->uid == owner && kube::selects(selector, *at->second) && kube::read_pod(at->second, ledger_.tables()).active())
       out.push_back(at->second);
   }
   return out;
