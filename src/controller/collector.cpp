@@ -130,6 +130,13 @@ Collector::Standing Collector::standing(Uid owner) const {
                                               : Standing::kGoing;
 }
 
+bool Collector::shows(Uid owner, JobId job) const {
+  const auto it = by_uid_.find(owner);
+  return it != by_uid_.end() && std::ranges::any_of(objects_.at(it->second)->shows, [&](const Shown& shown) {
+           return shown.kind == Kind::kJob && shown.job == job;
+         });
+}
+
 // A finalizer of its own goes when what it stands for is done.
 std::optional<Actor::Ask> Collector::finish(const Object& object) const {
   const auto owned = owned_.find(object.meta.uid);
@@ -200,6 +207,8 @@ std::optional<Actor::Ask> Collector::decide(const Job& job) const {
   const Reading read{.records = {{job.id, job.meta.seq}}};
   for (const OwnerRef& owner : owners_of(job.meta)) {
     const Standing how = standing(owner.uid);
+    if (how == Standing::kOrphans && shows(owner.uid, job.id))
+      continue;  // the object is that work: it goes when this has ended, whatever becomes of its dependents
     if (how == Standing::kOrphans)
       return Ask{0, DisownJob{job.id, owner.uid}, read};
     if (owner.controller && how != Standing::kThere)

@@ -39,6 +39,7 @@ class Collector : public Actor {
   void unlink(const Key& key, const Meta& meta);
   void look_at_dependents(Uid owner);
   Standing standing(Uid owner) const;
+  bool shows(Uid owner, JobId job) const;  // the object stands for that job
   std::optional<Ask> decide(const Key& key) const;
   std::optional<Ask> decide(const Object& object) const;
   std::optional<Ask> decide(const Job& job) const;

@@ -26,7 +26,7 @@ void ObjectChecker::saw(std::span<const Change> changes) {
     if (const auto* job = std::get_if<Ref<Job>>(&change.record)) {
       if (change.removed)
         jobs_.erase((*job)->id);
-      else if (!owners_of((*job)->meta).empty())
+      else if (!owners_of((*job)->meta).empty() || jobs_.contains((*job)->id))  // it may have lost them
         jobs_[(*job)->id] = *job;
     } else if (const auto* ref = std::get_if<Ref<Object>>(&change.record)) {
       const ObjectKey key = key_of_object(**ref);

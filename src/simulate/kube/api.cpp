@@ -20,7 +20,7 @@ struct SimApi::Call {
   CallId id = 0;
   HttpRequest request;
   KubeClient client;
-  bool over = false;       // nobody hears any more
+  bool over = false;  // nobody hears any more
   bool streams = false, pulling = false;
   Pull pull;
   Instant out_free;  // what is sent arrives in order
@@ -29,7 +29,8 @@ struct SimApi::Call {
 // One request in the server. What it holds is let go when the server dies.
 class SimApi::Visit final : public FrontVisit {
  public:
-  Visit(SimApi& api, std::shared_ptr<Call> call) : api_(api), call_(std::move(call)), life_(*api.life_), lives_(api.life_) {
+  Visit(SimApi& api, std::shared_ptr<Call> call)
+      : api_(api), call_(std::move(call)), life_(*api.life_), lives_(api.life_) {
     const Tables& tables = api_.view_->tables();
     if (const User* root = tables.user("local", 0)) {
       user_ = tables.users.at(root->id);
@@ -38,7 +39,8 @@ class SimApi::Visit final : public FrontVisit {
   }
   ~Visit() override {
     if (!answered_ && *lives_ == life_)
-      api_.world_.verdict.fail(format("{} {} was dropped without an answer", call_->request.method, call_->request.path));
+      api_.world_.verdict.fail(
+          format("{} {} was dropped without an answer", call_->request.method, call_->request.path));
   }
 
   const HttpRequest& request() const override { return call_->request; }
@@ -46,19 +48,18 @@ class SimApi::Visit final : public FrontVisit {
   const Caller& caller() const override { return caller_; }
   std::shared_ptr<const ReadContext> read() const override {
     const Tables& tables = api_.view_->tables();
-    return std::make_shared<const ReadContext>(
-        ReadContext{tables,
-                    api_.view_->notes(),
-                    api_.world_.timeline.now(),
-                    tables.cluster ? tables.cluster->wall_offset : Duration{},
-                    user_.get(),
-                    caller_.admin,
-                    "sim",
-                    [](NodeId) { return NodeUse{}; },
-                    {},
-                    &api_.view_->index(),
-                    {},
-                    &api_.view_->live()});
+    return std::make_shared<const ReadContext>(ReadContext{tables,
+                                                           api_.view_->notes(),
+                                                           api_.world_.timeline.now(),
+                                                           tables.cluster ? tables.cluster->wall_offset : Duration{},
+                                                           user_.get(),
+                                                           caller_.admin,
+                                                           "sim",
+                                                           [](NodeId) { return NodeUse{}; },
+                                                           {},
+                                                           &api_.view_->index(),
+                                                           {},
+                                                           &api_.view_->live()});
   }
   BlobId store(std::string bytes) override {
     BlobId id = sha256_hex(bytes);
@@ -74,9 +75,7 @@ class SimApi::Visit final : public FrontVisit {
     commit_as({UserId{}, true}, std::move(bodies), std::move(read), std::move(then));
   }
 
-  void answer(HttpResponse response) override {
-    end(response.status, std::move(response.body));
-  }
+  void answer(HttpResponse response) override { end(response.status, std::move(response.body)); }
   void refuse(const Error& why, int status) override { end(status == 0 ? 500 : status, why.message); }
   void write(PageReply reply) override {
     reply = whole(std::move(reply));
@@ -301,7 +300,8 @@ void SimApi::lose(const std::shared_ptr<Call>& call) {
   if (dice_.chance(0.5))
     call->out_free = kNever;
   const bool mute = call->out_free == kNever;
-  const Instant notices = std::max(world_.timeline.now(), mute ? Instant{} : call->out_free) + micros(dice_.between(100, 500'000));
+  const Instant notices =
+      std::max(world_.timeline.now(), mute ? Instant{} : call->out_free) + micros(dice_.between(100, 500'000));
   call->pull = nullptr;
   if (mute)
     call->over = true;

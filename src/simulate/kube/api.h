@@ -37,8 +37,8 @@ class SimApi final : public Resident {
 
   using CallId = std::uint64_t;
   CallId call(KubeAsk ask, KubeClient client);
-  void cut(CallId id);    // as if a cable had been pulled: what is under way is lost
-  void stop_trouble();    // connections are quick from now on, and nobody races the controllers
+  void cut(CallId id);  // as if a cable had been pulled: what is under way is lost
+  void stop_trouble();  // connections are quick from now on, and nobody races the controllers
   bool up() const { return server_ != nullptr; }
 
   // --- Resident ---
@@ -70,7 +70,7 @@ class SimApi final : public Resident {
   std::unique_ptr<LiveView> view_;
   // Lives of the controller, and their ends; 0: we are gone ourselves. Who waits may outlive us.
   std::shared_ptr<std::uint64_t> life_ = std::make_shared<std::uint64_t>(1);
-  Instant io_free_;         // when the I/O thread has done what it was given
+  Instant io_free_;  // when the I/O thread has done what it was given
   std::map<CallId, std::shared_ptr<Call>> calls_;
   CallId last_call_ = 0;
   std::uint64_t raced_ = 0;

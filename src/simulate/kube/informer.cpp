@@ -77,13 +77,13 @@ void Informer::list() {
     one.query["continue"] = next_;
   }
   api_.call(std::move(one), {[this, floor = floor_](int status, const std::string& body) {
-    if (status == 200)
-      return listed(body, floor);
-    absent_ = status == kMissing;
-    if (status != 0 && status != kGone && status != kMissing)
-      world_.verdict.fail(format("a list of {} was answered with {}: {}", watched_.type, status, body));
-    again(true);
-  }});
+              if (status == 200)
+                return listed(body, floor);
+              absent_ = status == kMissing;
+              if (status != 0 && status != kGone && status != kMissing)
+                world_.verdict.fail(format("a list of {} was answered with {}: {}", watched_.type, status, body));
+              again(true);
+            }});
 }
 
 void Informer::listed(const std::string& body, Seq floor) {
@@ -93,8 +93,8 @@ void Informer::listed(const std::string& body, Seq floor) {
   const Seq at = version_told(shown);
   if (at < floor)
     return world_.verdict.fail(
-        format("a list of {} shows version {}, and a client had been told of {} before it was asked for",
-               watched_.type, at, floor));
+        format("a list of {} shows version {}, and a client had been told of {} before it was asked for", watched_.type,
+               at, floor));
   for (const json::value& item : part(shown, "items").as_array()) {
     const json::object& object = item.as_object();
     copy_[key_told(watched_.type, object)] = version_told(object);
@@ -110,13 +110,14 @@ void Informer::listed(const std::string& body, Seq floor) {
 }
 
 void Informer::check_list(Seq at) {
-  const auto truth = ledger_.list_at(watched_.type, [this](const Object& one) { return keeps(one); }, at);
+  const auto truth = ledger_.list_at(
+      watched_.type, [this](const Object& one) { return keeps(one); }, at);
   if (copy_ == truth)
     return;
   for (const auto& [key, version] : truth)
     if (const auto known = copy_.find(key); known == copy_.end() || known->second != version)
-      return world_.verdict.fail(format("a list of {} at {} shows {} in version {}, which was {} then", watched_.type, at,
-                                        std::get<2>(key), known == copy_.end() ? 0 : known->second, version));
+      return world_.verdict.fail(format("a list of {} at {} shows {} in version {}, which was {} then", watched_.type,
+                                        at, std::get<2>(key), known == copy_.end() ? 0 : known->second, version));
   for (const auto& [key, version] : copy_)
     if (!truth.contains(key))
       return world_.verdict.fail(
@@ -211,7 +212,8 @@ void Informer::event(const json::object& event) {
   if (version <= at_)
     return world_.verdict.fail(words() + ", once more");
   if (next->seq != version)
-    return world_.verdict.fail(format("{}; {} in version {} comes first", words(), next->object().meta.name, next->seq));
+    return world_.verdict.fail(
+        format("{}; {} in version {} comes first", words(), next->object().meta.name, next->seq));
   const bool was = next->before && keeps(*next->before), is = next->after && keeps(*next->after);
   if (const char* right = !is ? "DELETED" : was ? "MODIFIED" : "ADDED"; what != right)
     return world_.verdict.fail(format("{}; it is {}", words(), right));
@@ -229,9 +231,8 @@ void Informer::event(const json::object& event) {
 void Informer::bookmark(Seq at, bool end_of_first) {
   if (end_of_first) {
     if (at < floor_)
-      world_.verdict.fail(
-          format("a streamed list of {} shows version {}, and a client had been told of {} before", watched_.type, at,
-                 floor_));
+      world_.verdict.fail(format("a streamed list of {} shows version {}, and a client had been told of {} before",
+                                 watched_.type, at, floor_));
     check_list(at);
     first_ = false;
     at_ = at;
@@ -254,8 +255,8 @@ std::string Informer::behind() const {
   if (const Ledger::Entry* next = next_entry(); next || first_)
     return format("a watch of {} at {} was never told of {}", watched_.type, at_,
                   next ? format("{} in version {}", next->object().meta.name, next->seq) : "the end of its list");
-  const auto truth =
-      ledger_.list_at(watched_.type, [this](const Object& one) { return keeps(one); }, ledger_.tables().seq);
+  const auto truth = ledger_.list_at(
+      watched_.type, [this](const Object& one) { return keeps(one); }, ledger_.tables().seq);
   return copy_ == truth ? std::string() : format("the copy of {} differs from what is there", watched_.type);
 }
 

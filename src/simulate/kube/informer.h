@@ -12,11 +12,11 @@
 namespace lockstep::sim {
 
 struct Watched {
-  std::string path, type;      // "/apis/apps/v1/replicasets", "replicasets.apps"
-  std::string ns = {};         // "" = all
-  std::string label = {};      // "tier=a"; "" = all
-  std::size_t page = 0;        // of lists; 0 = whole
-  bool streams_list = false;   // sendInitialEvents
+  std::string path, type;     // "/apis/apps/v1/replicasets", "replicasets.apps"
+  std::string ns = {};        // "" = all
+  std::string label = {};     // "tier=a"; "" = all
+  std::size_t page = 0;       // of lists; 0 = whole
+  bool streams_list = false;  // sendInitialEvents
 };
 
 class Informer {
@@ -50,11 +50,11 @@ class Informer {
   Rng dice_;
   double cuts_ = 0;
   std::map<ObjectKey, Seq> copy_;
-  Seq at_ = 0;       // it knows everything up to here
-  Seq floor_ = 0;    // what anybody had been told when its list began
+  Seq at_ = 0;           // it knows everything up to here
+  Seq floor_ = 0;        // what anybody had been told when its list began
   bool absent_ = false;  // its kind has no definition
   bool first_ = false;   // the events are of a list that is being streamed
-  std::string next_;    // where the list goes on
+  std::string next_;     // where the list goes on
   SimApi::CallId call_ = 0;
   std::uint64_t events_ = 0, round_ = 0;
 };

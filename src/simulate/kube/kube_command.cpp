@@ -32,8 +32,8 @@ constexpr Named kMutants[] = {
     {Mutant::kOrdinalsAtOnce, "ordinals-at-once", 1},
     {Mutant::kEvictedOverBudget, "evicted-over-budget", 1},
 };
-static_assert(std::size(kMutants) == static_cast<std::size_t>(Mutant::kKubeEnd) -
-                                         static_cast<std::size_t>(Mutant::kSimulatedEnd) - 1);
+static_assert(std::size(kMutants) ==
+              static_cast<std::size_t>(Mutant::kKubeEnd) - static_cast<std::size_t>(Mutant::kSimulatedEnd) - 1);
 
 bool choose(const std::string& name) {
   for (const Named& named : kMutants)
@@ -131,10 +131,11 @@ int run_hunt(std::span<char*> words) {
 
 }  // namespace
 
-const SimCommand kKubeCommand{"kube",
-                              "lockstep-sim kube --seeds A-B [--commands N] [--mutant NAME]\n"
-                              "    Kubernetes' API in a simulated world; a failing seed prints what the checkers said\n",
-                              run_seeds};
+const SimCommand kKubeCommand{
+    "kube",
+    "lockstep-sim kube --seeds A-B [--commands N] [--mutant NAME]\n"
+    "    Kubernetes' API in a simulated world; a failing seed prints what the checkers said\n",
+    run_seeds};
 
 const SimCommand kKubeHuntCommand{
     "kube-hunt",

@@ -187,9 +187,9 @@ KubeReport run_kube_apart(const KubeSettings& settings, bool explain) {
   const Apart apart = run_apart(
       [&] {
         const KubeReport report = run_kube(settings);
-        std::string text = format("{} {} {} {} {} {} {}\n{}\n", report.passed ? "passed" : "failed", report.commands,
-                                  report.answered, report.pods, report.events, report.batches, report.simulated_s,
-                                  report.failure);
+        std::string text =
+            format("{} {} {} {} {} {} {}\n{}\n", report.passed ? "passed" : "failed", report.commands, report.answered,
+                   report.pods, report.events, report.batches, report.simulated_s, report.failure);
         for (const std::string& note : report.notes) text += note + "\n";
         return text;
       },

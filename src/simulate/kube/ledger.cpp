@@ -97,8 +97,8 @@ void Ledger::check_told(const std::string& type, const json::object& object, boo
   const Seq version = version_told(object);
   const Entry* entry = entry_at(type, version);
   if (!entry || key_of_object(entry->object()) != key || (entry->after == nullptr) != removed)
-    return verdict_.fail(format("a client was told of {} {} in version {}, which is not durable", type,
-                                std::get<2>(key), version));
+    return verdict_.fail(
+        format("a client was told of {} {} in version {}, which is not durable", type, std::get<2>(key), version));
   tell(version);
   const Object& record = removed ? *entry->before : *entry->after;
   if (kube::uid_text(record.meta.uid) != text_in(part(object, "metadata"), "uid"))

@@ -38,7 +38,7 @@ class Ledger {
   std::map<ObjectKey, Seq> list_at(const std::string& type, const Keeps& keeps, Seq at) const;
   // The newest version that an object had at that point; 0: it was not there.
   Seq version_at(const ObjectKey& key, Seq at) const;
-  bool went_since(const ObjectKey& key, Seq after) const;               // it was removed since
+  bool went_since(const ObjectKey& key, Seq after) const;         // it was removed since
   const Entry* entry_at(const std::string& type, Seq seq) const;  // null: nothing happened to one of these then
 
   // --- what clients hear ---

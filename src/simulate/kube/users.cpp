@@ -29,8 +29,10 @@ Caller root() { return {UserId{}, true}; }
 
 const KubeUsers::Kind KubeUsers::kConfigMap{"/api/v1", "configmaps", "configmaps", "v1", "ConfigMap"};
 const KubeUsers::Kind KubeUsers::kPod{"/api/v1", "pods", "pods", "v1", "Pod"};
-const KubeUsers::Kind KubeUsers::kReplicaSet{"/apis/apps/v1", "replicasets", "replicasets.apps", "apps/v1", "ReplicaSet"};
-const KubeUsers::Kind KubeUsers::kDeployment{"/apis/apps/v1", "deployments", "deployments.apps", "apps/v1", "Deployment"};
+const KubeUsers::Kind KubeUsers::kReplicaSet{"/apis/apps/v1", "replicasets", "replicasets.apps", "apps/v1",
+                                             "ReplicaSet"};
+const KubeUsers::Kind KubeUsers::kDeployment{"/apis/apps/v1", "deployments", "deployments.apps", "apps/v1",
+                                             "Deployment"};
 const KubeUsers::Kind KubeUsers::kStatefulSet{"/apis/apps/v1", "statefulsets", "statefulsets.apps", "apps/v1",
                                               "StatefulSet"};
 const KubeUsers::Kind KubeUsers::kDaemonSet{"/apis/apps/v1", "daemonsets", "daemonsets.apps", "apps/v1", "DaemonSet"};
@@ -103,7 +105,8 @@ void KubeUsers::patch(const Kind& kind, const std::string& ns, const std::string
                       const char* sub, const char* how) {
   KubeAsk ask{"PATCH", path(kind, ns, name, sub), {}, json::serialize(patch), how};
   if (std::string_view(how).find("apply") != std::string_view::npos)
-    ask.query = {{"fieldManager", dice_.chance(0.5) ? "one" : "other"}, {"force", dice_.chance(0.5) ? "true" : "false"}};
+    ask.query = {{"fieldManager", dice_.chance(0.5) ? "one" : "other"},
+                 {"force", dice_.chance(0.5) ? "true" : "false"}};
   send(kind, std::move(ask));
 }
 
@@ -127,8 +130,7 @@ void KubeUsers::let_go(const Ref<Object>& object) {
     if (one != kHold)
       others.push_back(json::string(one));
   patch(*kind, object->meta.ns, object->meta.name,
-        {{"metadata",
-          {{"finalizers", std::move(others)}, {"resourceVersion", format("{}", object->meta.seq)}}}});
+        {{"metadata", {{"finalizers", std::move(others)}, {"resourceVersion", format("{}", object->meta.seq)}}}});
 }
 
 void KubeUsers::command(CommandBody body) { world_.controller.call({root(), std::move(body)}, nullptr); }
@@ -177,7 +179,8 @@ KubeUsers::Tree KubeUsers::pod_template(const std::string& app, bool lasting, co
 KubeUsers::Tree KubeUsers::workload_tree(const Kind& kind, const std::string& name) {
   Tree spec{{"selector", {{"matchLabels", {{"app", name}}}}}};
   if (&kind == &kJob) {
-    spec = {{"completions", dice_.between(1, 4)}, {"parallelism", dice_.between(1, 3)},
+    spec = {{"completions", dice_.between(1, 4)},
+            {"parallelism", dice_.between(1, 3)},
             {"backoffLimit", dice_.between(0, 4)}};
     if (dice_.chance(0.3))
       spec["completionMode"] = "Indexed";
@@ -201,9 +204,7 @@ KubeUsers::Tree KubeUsers::workload_tree(const Kind& kind, const std::string& na
   return {{"metadata", metadata(name, dice_.chance(0.05))}, {"spec", std::move(spec)}};
 }
 
-std::string KubeUsers::some_namespace() {
-  return dice_.chance(0.1) ? kPassing : kNamespaces[dice_.below(2)];
-}
+std::string KubeUsers::some_namespace() { return dice_.chance(0.1) ? kPassing : kNamespaces[dice_.below(2)]; }
 
 // Anything of the type that is there now; null: nothing is.
 Ref<Object> KubeUsers::some(const std::string& type) {
@@ -252,7 +253,8 @@ void KubeUsers::plain() {
   const Kind& kind = thing ? kThing : kConfigMap;
   const std::string ns = some_namespace(), name = format("{}{}", thing ? "t" : "c", dice_.below(6));
   const std::string value = format("{}", ++serial_);
-  const Tree data = thing ? Tree{{"spec", {{"size", static_cast<std::int64_t>(serial_)}}}} : Tree{{"data", {{"v", value}}}};
+  const Tree data =
+      thing ? Tree{{"spec", {{"size", static_cast<std::int64_t>(serial_)}}}} : Tree{{"data", {{"v", value}}}};
   switch (dice_.below(7)) {
     case 0:
     case 1: {
@@ -307,8 +309,10 @@ void KubeUsers::look(const Kind& kind, const std::string& ns, const std::string&
     const ObjectKey key{kind.type, ns, name};
     const Seq then = ledger_.version_at(key, floor);
     if (status == 200 && version_told(told) < then)
-      world_.verdict.fail(format("{} is shown in version {}, and version {} had been told of", name, version_told(told), then));
-    if (status == 404 && then != 0 && !ledger_.went_since(key, floor) && ledger_.tables().objects.contains({kNamespace.type, "", ns}))
+      world_.verdict.fail(
+          format("{} is shown in version {}, and version {} had been told of", name, version_told(told), then));
+    if (status == 404 && then != 0 && !ledger_.went_since(key, floor) &&
+        ledger_.tables().objects.contains({kNamespace.type, "", ns}))
       world_.verdict.fail(format("{} is not found, and version {} had been told of", name, then));
   });
 }
@@ -316,7 +320,8 @@ void KubeUsers::look(const Kind& kind, const std::string& ns, const std::string&
 void KubeUsers::workload() {
   static const Kind* const kKinds[] = {&kReplicaSet, &kDeployment, &kDeployment, &kStatefulSet, &kDaemonSet, &kJob};
   const Kind& kind = *kKinds[dice_.below(6)];
-  const std::string name = format("{}{}", lower(std::string(kind.kind)).substr(0, 3), &kind == &kDaemonSet ? 0 : dice_.below(2));
+  const std::string name =
+      format("{}{}", lower(std::string(kind.kind)).substr(0, 3), &kind == &kDaemonSet ? 0 : dice_.below(2));
   const Ref<Object> there = some(kind.type);
   if (!there || dice_.chance(0.25))
     return create(kind, some_namespace(), workload_tree(kind, name));
@@ -354,23 +359,29 @@ void KubeUsers::pod() {
   if (dice < 5)
     return remove(kPod, ns, its);
   if (dice < 7) {
-    const Tree eviction{{"apiVersion", "policy/v1"}, {"kind", "Eviction"}, {"metadata", {{"name", its}, {"namespace", ns}}}};
+    const Tree eviction{
+        {"apiVersion", "policy/v1"}, {"kind", "Eviction"}, {"metadata", {{"name", its}, {"namespace", ns}}}};
     return send(kPod, {"POST", path(kPod, ns, its, "eviction"), {}, json::serialize(eviction)});
   }
   if (dice < 8 && (its[0] == 'r' || its[0] == 'd' || its[0] == 'p'))  // it leaves its set, or comes to another one
-    return patch(kPod, ns, its,
-                 {{"metadata", {{"labels", {{"app", dice_.chance(0.5) ? json::value("elsewhere")
-                                                                      : json::value(format("rep{}", dice_.below(2)))}}}}}});
+    return patch(
+        kPod, ns, its,
+        {{"metadata",
+          {{"labels",
+            {{"app", dice_.chance(0.5) ? json::value("elsewhere") : json::value(format("rep{}", dice_.below(2)))}}}}}});
   if (dice < 9) {
     Tree tree{{"metadata", metadata(format("b{}", dice_.below(2)))}};
-    tree["spec"] = Tree{{"minAvailable", dice_.between(0, 2)},
-                        {"selector", {{"matchLabels", {{"app", format("{}{}", dice_.chance(0.5) ? "rep" : "sta", dice_.below(2))}}}}}};
+    tree["spec"] = Tree{
+        {"minAvailable", dice_.between(0, 2)},
+        {"selector", {{"matchLabels", {{"app", format("{}{}", dice_.chance(0.5) ? "rep" : "sta", dice_.below(2))}}}}}};
     return create(kBudget, ns, std::move(tree));
   }
   if (const Ref<Object> budget = some(kBudget.type); budget && dice_.chance(0.3))
     return remove(kBudget, budget->meta.ns, budget->meta.name);
   patch(kQuota, kNamespaces[dice_.below(2)], "q",
-        {{"spec", {{"hard", {{"pods", format("{}", dice_.between(5, 25))}, {"configmaps", format("{}", dice_.between(3, 9))}}}}}});
+        {{"spec",
+          {{"hard",
+            {{"pods", format("{}", dice_.between(5, 25))}, {"configmaps", format("{}", dice_.between(3, 9))}}}}}});
 }
 
 // As every operator does it: what was read goes back with its version, and a conflict means another try.
@@ -460,9 +471,8 @@ void KubeUsers::prepare() {
       step_ = step + 1 == kSteps ? -1 : step + 1;
   };
   const auto commanded = [&](CommandBody body) {
-    world_.controller.call({root(), std::move(body)}, [passed](const Result<Answer>& answer) {
-      passed(answer.ok() ? 200 : 503, {});
-    });
+    world_.controller.call({root(), std::move(body)},
+                           [passed](const Result<Answer>& answer) { passed(answer.ok() ? 200 : 503, {}); });
   };
   if (step_ < 2) {
     User user;
@@ -482,17 +492,19 @@ void KubeUsers::prepare() {
     create(kQuota, kNamespaces[step_ - 5],
            {{"metadata", {{"name", "q"}}}, {"spec", {{"hard", {{"pods", "25"}, {"configmaps", "9"}}}}}}, passed);
   } else {
-    const Tree schema{{"openAPIV3Schema",
-                       {{"type", "object"},
-                        {"properties", {{"spec", {{"type", "object"}, {"properties", {{"size", {{"type", "integer"}}}}}}}}}}}};
-    create(kDefinition, "",
-           {{"metadata", {{"name", kThing.type}}},
-            {"spec",
-             {{"group", "sim.io"},
-              {"scope", "Namespaced"},
-              {"names", {{"plural", "things"}, {"singular", "thing"}, {"kind", "Thing"}, {"listKind", "ThingList"}}},
-              {"versions", json::array{Tree{{"name", "v1"}, {"served", true}, {"storage", true}, {"schema", schema}}}}}}},
-           passed);
+    const Tree schema{
+        {"openAPIV3Schema",
+         {{"type", "object"},
+          {"properties", {{"spec", {{"type", "object"}, {"properties", {{"size", {{"type", "integer"}}}}}}}}}}}};
+    create(
+        kDefinition, "",
+        {{"metadata", {{"name", kThing.type}}},
+         {"spec",
+          {{"group", "sim.io"},
+           {"scope", "Namespaced"},
+           {"names", {{"plural", "things"}, {"singular", "thing"}, {"kind", "Thing"}, {"listKind", "ThingList"}}},
+           {"versions", json::array{Tree{{"name", "v1"}, {"served", true}, {"storage", true}, {"schema", schema}}}}}}},
+        passed);
   }
   world_.timeline.after(seconds(2), [this] { prepare(); });
 }
@@ -512,7 +524,8 @@ void KubeUsers::settle() {
     for (const Ref<Object>& object : all) {
       if (kube::is_deleting(*object))
         let_go(object);
-      else if (object->type == kDeployment.type && part(part(kube::body_of(*object), "spec"), "paused") == json::value(true))
+      else if (object->type == kDeployment.type &&
+               part(part(kube::body_of(*object), "spec"), "paused") == json::value(true))
         patch(kDeployment, object->meta.ns, object->meta.name, {{"spec", {{"paused", false}}}});
       else if (object->type == kJob.type && part(part(kube::body_of(*object), "spec"), "suspend") == json::value(true))
         patch(kJob, object->meta.ns, object->meta.name, {{"spec", {{"suspend", false}}}});

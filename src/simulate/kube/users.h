@@ -37,16 +37,16 @@ class KubeUsers {
   struct Kind {
     const char *prefix, *plural, *type, *api_version, *kind;
   };
-  static const Kind kConfigMap, kPod, kReplicaSet, kDeployment, kStatefulSet, kDaemonSet, kJob, kBudget, kQuota, kNamespace,
-      kDefinition, kThing;
+  static const Kind kConfigMap, kPod, kReplicaSet, kDeployment, kStatefulSet, kDaemonSet, kJob, kBudget, kQuota,
+      kNamespace, kDefinition, kThing;
 
   void next();
   void one();
-  void plain();       // config maps and custom objects
+  void plain();  // config maps and custom objects
   void workload();
   void pod();
   void look(const Kind& kind, const std::string& ns, const std::string& name);
-  void count();       // read, add one, write back
+  void count();  // read, add one, write back
   void whole_namespace();
   void node();
   void sbatch();

@@ -71,9 +71,16 @@ Ref<Object> WorkloadChecker::by_uid(Uid uid) const {
 std::vector<Ref<Object>> WorkloadChecker::pods_of(Uid owner) const {
   std::vector<Ref<Object>> out;
   const auto& objects = ledger_.tables().objects;
+  const Ref<Object> set = by_uid(owner);
+  if (!set)
+    return out;
+  // What it selects no more is about to be released, and does not count.
+  const json::object body = body_of(*set);
+  const kube::LabelSelector selector = kube::selector_in(part(body, "spec"));
   for (auto at = objects.lower_bound({"pods", "", ""}); at != objects.end() && std::get<0>(at->first) == "pods"; ++at) {
     const OwnerRef* ref = kube::controller_ref(*at->second);
-    if (ref && ref->uid == owner && kube::read_pod(at->second, ledger_.tables()).active())
+    if (ref && ref->uid == owner && kube::selects(selector, *at->second) &&
+        kube::read_pod(at->second, ledger_.tables()).active())
       out.push_back(at->second);
   }
   return out;
@@ -89,8 +96,8 @@ void WorkloadChecker::saw(const Ledger::Entry& entry) {
     if (before->type == "namespaces")
       for (const auto& [key, object] : ledger_.tables().objects)
         if (object->meta.ns.get() == before->meta.name)
-          verdict_.fail(format("namespace {} went, and {} {} is inside", before->meta.name, object->type,
-                               object->meta.name));
+          verdict_.fail(
+              format("namespace {} went, and {} {} is inside", before->meta.name, object->type, object->meta.name));
   }
   if (before)
     check_finalizer(*before, after);
@@ -131,8 +138,8 @@ void WorkloadChecker::pod_made(const Object& pod) {
   const auto last = work_.find(key_of_object(pod));
   if (last != work_.end())
     if (const Job* job = ledger_.tables().job(last->second); job && !is_final(job->state))
-      verdict_.fail(format("pod {} was made, and job {} of the one before it has not ended", pod.meta.name,
-                           job->id.value));
+      verdict_.fail(
+          format("pod {} was made, and job {} of the one before it has not ended", pod.meta.name, job->id.value));
   const OwnerRef* ref = kube::controller_ref(pod);
   const Ref<Object> owner = ref ? by_uid(ref->uid) : nullptr;
   if (!ref)
@@ -238,8 +245,8 @@ void WorkloadChecker::check_budget(const Object& before, const Object& after) {
   for (const auto& [name, when] : *has) more += !had || !had->contains(name);
   const std::int64_t left = at_rest_number(was, "disruptionsAllowed"), now = at_rest_number(is, "disruptionsAllowed");
   if (more > 0 && (more > left || now != left - more))
-    verdict_.fail(format("{} allowed {} disruptions, {} more were taken, and it allows {}", after.meta.name, left, more,
-                         now));
+    verdict_.fail(
+        format("{} allowed {} disruptions, {} more were taken, and it allows {}", after.meta.name, left, more, now));
 }
 
 void WorkloadChecker::check_quota(const Object& made) {
@@ -274,7 +281,8 @@ std::string WorkloadChecker::unrest() const {
     if (object->type == "events")
       continue;
     const auto& owners = object->meta.extra ? object->meta.extra->owners : std::vector<OwnerRef>();
-    if (!owners.empty() && std::ranges::none_of(owners, [&](const OwnerRef& one) { return by_uid(one.uid) != nullptr; }))
+    if (!owners.empty() &&
+        std::ranges::none_of(owners, [&](const OwnerRef& one) { return by_uid(one.uid) != nullptr; }))
       return format("{} {} is there, and nobody that owns it", object->type, object->meta.name);
     if (kube::is_deleting(*object))
       return format("{} {} is being deleted", object->type, object->meta.name);
@@ -330,9 +338,9 @@ std::string WorkloadChecker::unrest_of(const Object& object) const {
     const auto pod = kube::read_pod(ledger_.tables().objects.at(key_of_object(object)), ledger_.tables());
     const Job* job = ledger_.tables().job(job_of(object));
     if (!pod.ended() && !pod.ready)
-      out = format("it is neither ready nor over: {}, job {} in state {} on {}, {}", json::serialize(part(body, "status")),
-                   job ? job->id.value : 0, job ? static_cast<int>(job->state) : -1, pod.node,
-                   job ? job->end_reason.get() : "");
+      out = format("it is neither ready nor over: {}, job {} in state {} on {}, {}",
+                   json::serialize(part(body, "status")), job ? job->id.value : 0,
+                   job ? static_cast<int>(job->state) : -1, pod.node, job ? job->end_reason.get() : "");
   } else if (type == "resourcequotas") {
     for (const char* what : {"pods", "configmaps"}) {
       std::uint64_t there = 0;

@@ -47,8 +47,8 @@ class WorkloadChecker {
   Verdict& verdict_;
   const Ledger& ledger_;
   std::map<Uid, ObjectKey> by_uid_;
-  std::map<Uid, std::string> nodes_;    // of pods
-  std::map<ObjectKey, JobId> work_;     // of the last pod of each name, unless it was given up by force
+  std::map<Uid, std::string> nodes_;   // of pods
+  std::map<ObjectKey, JobId> work_;    // of the last pod of each name, unless it was given up by force
   std::set<Uid> let_go_, were_ready_;  // were_ready_: pods of StatefulSets
   std::uint64_t pods_made_ = 0;
   bool strict_ = false;
