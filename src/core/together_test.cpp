@@ -45,7 +45,7 @@ TEST(Together, ALongObjectAndItsJobGoInOneOutcome) {
   PutObject put = object("pod");
   put.object.body = std::string(1 << 20, 'x');
   JobSpec spec = World::batch(1);
-  spec.groups.front().process.argv = {"true", std::string(900 << 10, 'y')};
+  spec.groups.front().argv = {"true", std::string(900 << 10, 'y')};
   ASSERT_TRUE(w.run(together({put, SubmitJob{.spec = std::make_shared<const JobSpec>(spec)}})).ok());
   const JobId job = w.state.tables().jobs.begin()->first;
   put.object.body += "z";

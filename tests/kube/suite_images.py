@@ -161,7 +161,7 @@ def without(files, *names):
 
 # The shell of busybox runs its own commands before those of the path, so images with others' commands have another one.
 SHELL = "dash"
-TOOLS = ("curl", "bind9-dnsutils", "netcat-openbsd", "iproute2", "iperf", "bash", SHELL)
+TOOLS = ("libc-bin", "curl", "bind9-dnsutils", "netcat-openbsd", "iproute2", "iperf", "bash", SHELL)
 OF_PACKAGES = ("bin/sh", "bin/ip", "bin/nslookup", "bin/bash")
 
 
