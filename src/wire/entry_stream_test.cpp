@@ -12,7 +12,7 @@ Change big_object(Seq seq, std::size_t bytes) {
   auto object = std::make_shared<Object>();
   object->meta.seq = seq;
   object->meta.name = "big";
-  object->body.assign(bytes, 'b');
+  object->body = std::string(bytes, 'b');
   return {seq, Ref<Object>(object), false};
 }
 

@@ -153,14 +153,14 @@ Result<void> run(const std::string& settings_path) {
 }
 
 int main(int argc, char** argv) {
+  if (argc == 2 && ::strcmp(argv[1], kHttpsLook) == 0)
+    return run_https_look();  // with a descriptor that is closed below
   // Files for us alone; through root's folders others may pass, because jobs find their scripts behind them.
   close_behind_us(serves_others() ? 066 : 077);
   if (argc > 1 && ::strcmp(argv[1], "join") == 0)
     return join_main(argc - 1, argv + 1);
   if (argc > 1 && ::strcmp(argv[1], "check") == 0)
     return check_main(argc - 1, argv + 1);
-  if (argc == 2 && ::strcmp(argv[1], kHttpsLook) == 0)
-    return run_https_look();
   if (argc > 1 && ::strcmp(argv[1], "services") == 0)
     return services_main(argc - 1, argv + 1);
   static const option kOptions[] = {{"settings", required_argument, nullptr, 's'},
