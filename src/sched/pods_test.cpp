@@ -19,6 +19,7 @@ JobSpec pod(std::uint32_t milli, Labels labels = {{"app", "a"}}) {
   spec.scope = "lab";
   spec.labels = std::move(labels);
   spec.precedence = 0;
+  spec.requeue = false;
   GroupSpec group;
   group.launch = Launch::kTasks;
   group.tasks = {1, 1};
