@@ -56,8 +56,12 @@ class PodController final : public Reconciler {
     wish_pod_events(out, view, pod, records, now);
     if (waits_for_work(pod))
       return submit(view, pod, now, out);
-    if (!records.job)
+    if (!records.job) {
+      // Its job was forgotten before this was looked at: what the object keeps of its end is all there is.
+      if (!pod.ended.empty() && !pod_has_ended(body_of(pod)))
+        keep_end(view, pod, out);
       return;
+    }
     if (is_final(records.job->state))
       keep_end(view, pod, out);
     else if (makes_room(*records.job) && !is_deleting(pod))
