@@ -472,8 +472,7 @@ class Keeper {
     }
     for (const SandboxContainer& one : files.added) {
       const auto known = [&](const SandboxContainer& other) { return other.name == one.name; };
-      if (one.kind != ContainerKind::kAdded || !room_ ||
-          sandbox_.containers.size() >= kContainersMost ||
+      if (one.kind != ContainerKind::kAdded || !room_ || sandbox_.containers.size() >= kContainersMost ||
           std::any_of(sandbox_.containers.begin(), sandbox_.containers.end(), known))
         continue;
       sandbox_.containers.push_back(one);

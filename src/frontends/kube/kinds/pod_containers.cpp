@@ -146,7 +146,8 @@ void set_program(SandboxContainer& out, const json::value& container) {
   for (const auto& [name, value] : out.env) known[name] = value;
   const bool has_command = !list_in(container, "command").empty();
   for (const char* list : {"command", "args"})
-    for (const json::value& one : list_in(container, list)) out.argv.push_back(expanded(text_of(one), known).value_or(std::string(text_of(one))));
+    for (const json::value& one : list_in(container, list))
+      out.argv.push_back(expanded(text_of(one), known).value_or(std::string(text_of(one))));
   out.container.entrypoint = !has_command && !out.argv.empty();
   out.container.image = "docker://" + text_in(container, "image");
   out.container.work_dir = text_in(container, "workingDir");

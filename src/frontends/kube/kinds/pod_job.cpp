@@ -8,8 +8,8 @@
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/quota.h"
 #include "frontends/kube/machinery/json_tree.h"
-#include "wire/front_end_files.h"
 #include "model/bounds.h"
+#include "wire/front_end_files.h"
 
 namespace lockstep::kube {
 

@@ -5,7 +5,6 @@
 #include <boost/json/parse.hpp>
 
 #include "base/text.h"
-
 #include "frontends/kube/kinds/pod_env.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_placement.h"

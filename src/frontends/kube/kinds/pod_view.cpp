@@ -162,7 +162,8 @@ void add_resize(json::array& out, const Showing& of, const ContainerViews& views
   const PodSize wanted = size_of_pod(of.tree);
   if (wanted != size_of(granted)) {
     const Node* node = of.records.node.get();
-    const bool never = node && (wanted.cores + wanted.shared_milli / 1000 > node->cores || wanted.memory_mb > node->memory_mb);
+    const bool never =
+        node && (wanted.cores + wanted.shared_milli / 1000 > node->cores || wanted.memory_mb > node->memory_mb);
     add_condition(out, of,
                   {"PodResizePending", true, of.job().started, never ? "Infeasible" : "Deferred",
                    never ? format("Node didn't have enough capacity: {} cores and {} MB are asked for",

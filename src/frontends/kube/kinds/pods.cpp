@@ -305,10 +305,11 @@ struct ListBound {
   const char* list;
   std::size_t most;
 };
-constexpr ListBound kPodLists[] = {{"volumes", 1024},        {"tolerations", 1024},      {"hostAliases", 1024},
-                                   {"schedulingGates", 128}, {"imagePullSecrets", 256}, {"topologySpreadConstraints", 64},
-                                   {"readinessGates", 256},  {"resourceClaims", 256}};
-constexpr ListBound kContainerLists[] = {{"env", 4096},         {"envFrom", 256},       {"ports", 1024},
+constexpr ListBound kPodLists[] = {{"volumes", 1024},         {"tolerations", 1024},
+                                   {"hostAliases", 1024},     {"schedulingGates", 128},
+                                   {"imagePullSecrets", 256}, {"topologySpreadConstraints", 64},
+                                   {"readinessGates", 256},   {"resourceClaims", 256}};
+constexpr ListBound kContainerLists[] = {{"env", 4096},          {"envFrom", 256},       {"ports", 1024},
                                          {"volumeMounts", 2048}, {"volumeDevices", 256}, {"resizePolicy", 16}};
 
 bool check_lists(const json::value& holder, std::string_view path, std::span<const ListBound> bounds,

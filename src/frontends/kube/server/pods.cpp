@@ -76,8 +76,7 @@ std::vector<CommandBody> changes_of_job(const Tables& tables, const Object& pod,
   if (deadline && deadline != integer_in(spec_of(old), "activeDeadlineSeconds"))
     change.time_limit = seconds(std::clamp<std::int64_t>(*deadline, 1, INT32_MAX));
   const Resources& has = records.job->spec->groups.front().per_task;
-  if (const PodSize wanted = size_of_pod(tree);
-      sizes == Sizes::kChange && wanted != size_of(has)) {
+  if (const PodSize wanted = size_of_pod(tree); sizes == Sizes::kChange && wanted != size_of(has)) {
     change.cores_per_task = wanted.cores;
     change.shared_milli_per_task = wanted.shared_milli;
     change.memory_mb_per_task = wanted.memory_mb;
