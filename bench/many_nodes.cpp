@@ -172,8 +172,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   ::signal(SIGPIPE, SIG_IGN);
-  const auto ran = lockstep::run(argv[1], static_cast<std::uint16_t>(::atoi(argv[2])),
-                                 static_cast<std::size_t>(::atoi(argv[3])));
+  const auto ran =
+      lockstep::run(argv[1], static_cast<std::uint16_t>(::atoi(argv[2])), static_cast<std::size_t>(::atoi(argv[3])));
   if (!ran.ok()) {
     ::fprintf(stderr, "bench-many-nodes: %s\n", ran.error().message.c_str());
     return 1;

@@ -17,8 +17,8 @@
 #include "core/turns.h"
 #include "model/weight.h"
 #include "rules/ledger.h"
-#include "rules/neighbours.h"
 #include "rules/minutes.h"
+#include "rules/neighbours.h"
 #include "rules/usage.h"
 
 namespace lockstep {

@@ -192,8 +192,9 @@ struct Telemetry {
   std::vector<DeviceSample> devices;
   std::vector<WorkSample> work;
   std::vector<StagingSample> staging = {};
-  std::int64_t seen_boot_us = 0;    // agent's boot-time clock when it looked; told again, it is the same look. 0 = not told
-  Duration cpu = {};                // in which processors of the machine worked, since its boot
+  std::int64_t seen_boot_us =
+      0;              // agent's boot-time clock when it looked; told again, it is the same look. 0 = not told
+  Duration cpu = {};  // in which processors of the machine worked, since its boot
   std::int64_t memory_used_mb = 0;  // of the machine, without files that the kernel could drop at once
   std::vector<ContainerSample> containers = {};
 };

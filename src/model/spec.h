@@ -92,7 +92,7 @@ struct JobSpec {
   SharedList<std::pair<std::string, std::string>>
       options;  // front end's own words, sorted, verbatim ("gpus-per-node","h100:8")
   SharedList<std::pair<std::string, std::string>> labels;
-  SharedText scope;  // namespace of the labels, which other jobs' terms name; "" = none sees the job
+  SharedText scope;         // namespace of the labels, which other jobs' terms name; "" = none sees the job
   SharedText health_check;  // the cluster runs it as this check (model/health.h); nobody can ask for it
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };

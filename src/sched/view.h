@@ -349,7 +349,7 @@ class PlannerView {
   SlotOfJob slot_of_;
   JobOrder queue_{KeyOfSlot{&slots_}};
   std::size_t queued_ = 0;
-  std::size_t following_ = 0;  // of these, those that another job's start may let in
+  std::size_t following_ = 0;                     // of these, those that another job's start may let in
   std::set<std::pair<Instant, JobId>> later_;     // delayed jobs
   std::set<std::pair<Instant, JobId>> switches_;  // queued ones that wait for few switches: until when
   std::vector<Shape> shapes_;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Duration kLongest = minutes(10);
 constexpr Duration kQuiet = seconds(30);  // without jobs: then nothing of the last one is fresh
-constexpr std::size_t kAtOnce = 8;  // users whose files are removed side by side
+constexpr std::size_t kAtOnce = 8;        // users whose files are removed side by side
 
 TaskPlan plan_removal(const std::string& program, const std::string& home, std::uint32_t uid,
                       const std::vector<JobId>& jobs_here) {

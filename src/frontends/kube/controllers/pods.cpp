@@ -97,9 +97,13 @@ class PodController final : public Reconciler {
     if (wanted == size_of(has))
       return;
     const PodRecords records = records_of_pod(view.tables(), pod);
-    if (!records.node || wanted.cores + wanted.shared_milli / 1000 > records.node->cores || wanted.memory_mb > records.node->memory_mb)
+    if (!records.node || wanted.cores + wanted.shared_milli / 1000 > records.node->cores ||
+        wanted.memory_mb > records.node->memory_mb)
       return;
-    out.add(UpdateJob{.target = {job.id, {}}, .cores_per_task = wanted.cores, .shared_milli_per_task = wanted.shared_milli, .memory_mb_per_task = wanted.memory_mb},
+    out.add(UpdateJob{.target = {job.id, {}},
+                      .cores_per_task = wanted.cores,
+                      .shared_milli_per_task = wanted.shared_milli,
+                      .memory_mb_per_task = wanted.memory_mb},
             {.records = {{key_of(pod), pod.meta.seq}}});
     out.look_again(now + kResizeAgain);
   }

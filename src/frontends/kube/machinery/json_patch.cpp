@@ -12,7 +12,7 @@
 namespace lockstep::kube {
 namespace {
 
-constexpr std::size_t kWorkMax = 250'000;    // values copied, compared or moved by one patch
+constexpr std::size_t kWorkMax = 250'000;      // values copied, compared or moved by one patch
 constexpr std::size_t kOrderedMembers = 1000;  // of larger objects a removed key's place is taken by the last one
 
 // One patch at work. Every step that fails leaves its reason in `refusal`.

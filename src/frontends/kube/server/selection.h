@@ -8,9 +8,10 @@
 namespace lockstep::kube {
 
 struct Selection {
-  bool all = false;  // of the namespace
+  bool all = false;                            // of the namespace
   std::function<bool(const Object&)> by_meta;  // by what its envelope says
-  // By fields of its body, or of what it shows: some tens of microseconds for each object. Null: they are not asked for.
+  // By fields of its body, or of what it shows: some tens of microseconds for each object. Null: they are not asked
+  // for.
   std::function<bool(const Object&)> by_body;
 
   bool keeps(const Object& object) const { return by_meta(object) && (!by_body || by_body(object)); }

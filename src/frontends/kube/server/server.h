@@ -30,7 +30,7 @@ struct KubePowers {
   TokenPowers tokens;
   CallsOut call;                                                             // for webhooks
   std::function<std::unique_ptr<Stream>(std::unique_ptr<Stream>)> over_tls;  // as of StreamTools
-  PassesOn pass_on;                                                          // of aggregated APIs; empty: none is reached
+  PassesOn pass_on;  // of aggregated APIs; empty: none is reached
 };
 
 class KubeServer {

@@ -255,8 +255,8 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
       next = port - ServiceAddresses::kFirstPort + 1;
     }
     if (port == 0)
-      return invalid_service(tree, field_invalid(format("spec.ports[{}].nodePort", i), 0,
-                                                 "failed to allocate a nodePort: range is full"));
+      return invalid_service(
+          tree, field_invalid(format("spec.ports[{}].nodePort", i), 0, "failed to allocate a nodePort: range is full"));
     given.insert(port);
     one.get_object()["nodePort"] = port;
   }
