@@ -87,6 +87,7 @@ void add_bit_by_bit(NodeLoad& load, const Job& job, const Grant& grant) {
     load.parts.insert(std::upper_bound(load.parts.begin(), load.parts.end(), part), part);
   }
   for (const Counted& counted : grant.counted) count_one_by_one(load.counted, counted);
+  load.shared_milli += grant.shared_milli;
   load.memory_mb += grant.memory_mb;
   ++load.occupants;
   load.sole_occupants += grant.whole_node;
