@@ -83,8 +83,12 @@ void mount_token(json::object& pod) {
             .push_back(json::object{{"name", volume}, {"readOnly", true}, {"mountPath", kTokenFolder}});
         any = true;
       }
-  if (any)
-    array_at(spec, "volumes").push_back(token_volume(volume));
+  if (!any)
+    return;
+  // It is there already where a webhook added a container to a pod that had it.
+  json::array& volumes = array_at(spec, "volumes");
+  if (std::ranges::none_of(volumes, [&](const json::value& one) { return text_in(one, "name") == volume; }))
+    volumes.push_back(token_volume(volume));
 }
 
 std::optional<Status> use_account(const Tables& tables, json::object& pod) {

@@ -61,10 +61,10 @@ std::optional<TokenHolder> holder_of(const TokenPowers& powers, const Tables& ta
   out.user.uid = uid;
   out.user.groups = {std::string(kAccountGroup), format("{}:{}", kAccountGroup, ns), std::string(kAuthenticated)};
   out.user.extra["authentication.kubernetes.io/credential-id"] = {"JTI=" + text_in(claims, "jti")};
-  if (const json::value* pod = member(*ours, "pod")) {
-    out.user.extra["authentication.kubernetes.io/pod-name"] = {text_in(*pod, "name")};
-    out.user.extra["authentication.kubernetes.io/pod-uid"] = {text_in(*pod, "uid")};
-  }
+  for (const std::string word : {"pod", "node"})
+    if (const json::value* bound = member(*ours, word))
+      for (const char* what : {"name", "uid"})
+        out.user.extra[format("authentication.kubernetes.io/{}-{}", word, what)] = {text_in(*bound, what)};
   if (const json::array* audiences = member_array(claims, "aud"))
     for (const json::value& one : *audiences) out.audiences.emplace_back(text_of(one));
   return out;
