@@ -76,6 +76,22 @@ std::string subject_of(std::string_view claims) {
   return failed ? std::string() : text_in(read, "sub");
 }
 
+std::optional<HttpResponse> answer_issuer(std::string_view path, const TokenPowers& powers) {
+  constexpr std::string_view kKeys = "/openid/v1/jwks";
+  if (path.ends_with('/'))
+    path.remove_suffix(1);
+  if (path == kKeys)
+    return HttpResponse{200, "application/jwk-set+json", powers.key_set(), {}};
+  if (path != "/.well-known/openid-configuration")
+    return std::nullopt;
+  const json::object said{{"issuer", kIssuer},
+                          {"jwks_uri", format("{}{}", kIssuer, kKeys)},
+                          {"response_types_supported", json::array{"id_token"}},
+                          {"subject_types_supported", json::array{"public"}},
+                          {"id_token_signing_alg_values_supported", json::array{"ES256"}}};
+  return HttpResponse{200, "application/json", json::serialize(said), {}};
+}
+
 void create_token(const Asked& request, const TokenPowers& powers, const std::string& token_id) {
   const auto account = find_object(*request);
   if (!account)

@@ -35,6 +35,9 @@ std::optional<TokenHolder> holder_of(const TokenPowers& powers, const Tables& ta
 // looked at.
 std::string subject_of(std::string_view claims);
 
+// Where others find out whether a token is ours (OpenID Connect Discovery 1.0, section 4): the answer at that path.
+std::optional<HttpResponse> answer_issuer(std::string_view path, const TokenPowers& powers);
+
 // POST …/serviceaccounts/NAME/token.
 void create_token(const Asked& request, const TokenPowers& powers, const std::string& token_id);
 

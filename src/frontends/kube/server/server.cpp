@@ -195,6 +195,8 @@ struct KubeServer::Inner {
       return visit->answer({200, "text/plain; charset=utf-8", "ok", {}});
     if (auto found = discovery.answer(http))
       return visit->answer(std::move(*found));
+    if (auto found = answer_issuer(http.path, powers.tokens))
+      return visit->answer(std::move(*found));
     answer_status(*visit, Status::no_such_path());
   }
 
