@@ -13,7 +13,7 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::size_t kItemsOfPiece = 50;
+constexpr std::size_t kItemsOfPiece = 50, kLooksOfPull = 200;
 constexpr std::size_t kEventBytes = 64 << 10;  // written by one look at a watch
 constexpr Duration kPageLife = minutes(5);     // how long a list may be gone on with
 constexpr Duration kWatchLife = minutes(40);   // of a watch that names no end
@@ -250,12 +250,13 @@ class Watch : public std::enable_shared_from_this<Watch> {
       other_event(out, "ERROR", failed_->body());
       return Pulled::kEnd;
     }
-    while (told_ < first_.size()) {
-      if (out.size() - begin > kEventBytes)
+    for (std::size_t looked = 0; told_ < first_.size(); ++looked) {
+      if (out.size() - begin > kEventBytes || looked == kLooksOfPull)
         return Pulled::kMore;
       if (awaits({first_.begin() + static_cast<std::ptrdiff_t>(told_), first_.end()}))
         return Pulled::kNothing;
-      event(out, "ADDED", *first_[told_]);
+      if (keeps(first_[told_]))
+        event(out, "ADDED", *first_[told_]);
       first_[told_++] = nullptr;
     }
     const auto read = request_->visit->read();
@@ -272,8 +273,12 @@ class Watch : public std::enable_shared_from_this<Watch> {
         return Pulled::kMore;
       if (awaits_entries(*since->entries, i))
         return Pulled::kNothing;
-      tell(out, (*since->entries)[i]);
-      at_ = (*since->entries)[i].seq;
+      const ObjectHistory::Entry& entry = (*since->entries)[i];
+      tell(out, entry);
+      for (const Ref<Object>* version : {&entry.before, &entry.after})
+        if (*version)
+          request_->converted.erase({(*version)->meta.uid, (*version)->meta.seq});
+      at_ = entry.seq;
     }
     if (!mutant(Mutant::kWatchEventTwice) || out.size() == begin)
       at_ = std::max(at_, read->tables.seq);
@@ -289,9 +294,12 @@ class Watch : public std::enable_shared_from_this<Watch> {
   }
 
  private:
-  // Whether a webhook is asked for the first of these, or some of those behind it: they are told when it has answered.
-  bool awaits(std::span<const Ref<Object>> objects) {
-    if (!is_converted_by_webhook(*request_->kind) || !is_to_be_converted(*request_, *objects.front()))
+  // Whether a webhook is asked for the first ones of these, or some of those behind them: they are told when it has
+  // answered.
+  bool awaits(std::span<const Ref<Object>> objects, std::size_t first = 1) {
+    if (!is_converted_by_webhook(*request_->kind) ||
+        std::ranges::none_of(objects.first(first),
+                             [&](const Ref<Object>& one) { return is_to_be_converted(*request_, *one); }))
       return false;
     if (std::exchange(asks_, true))
       return true;
@@ -312,22 +320,30 @@ class Watch : public std::enable_shared_from_this<Watch> {
     if (!is_converted_by_webhook(*request_->kind))
       return false;
     std::vector<Ref<Object>> objects;
+    std::size_t first = 0;
     for (std::size_t i = from; i < entries.size() && objects.size() < kItemsOfPiece; ++i) {
-      if (keeps(entries[i].after))
+      // Fields are those of the version that was asked for, before and after; else what is told is enough.
+      const bool is = concerns(entries[i].after), was = concerns(entries[i].before);
+      if (is)
         objects.push_back(entries[i].after);
-      else if (keeps(entries[i].before))
+      if (was && (!is || selection_.by_body))
         objects.push_back(entries[i].before);
-      else if (i == from)
+      if (i == from)
+        first = objects.size();
+      if (first == 0)
         return false;  // nothing is told of the next one
     }
-    return !objects.empty() && awaits(objects);
+    return awaits(objects, first);
   }
 
   bool wants_bookmarks() const { return query_flag(request_->http(), "allowWatchBookmarks"); }
 
-  bool keeps(const Ref<Object>& object) const {
+  bool concerns(const Ref<Object>& object) const {
     return object && (request_->target.ns.empty() || object->meta.ns == request_->target.ns) &&
-           selection_.keeps(*object);
+           selection_.by_meta(*object);
+  }
+  bool keeps(const Ref<Object>& object) const {
+    return concerns(object) && (!selection_.by_body || selection_.by_body(*object));
   }
 
   void tell(std::string& out, const ObjectHistory::Entry& entry) {
@@ -419,9 +435,8 @@ void watch_objects(const Asked& request, const ReadTools& tools) {
   if (!from_the_start && *asked > 0 && !history->since(request->kind->type, *asked))
     return answer_status(*request, too_old(*asked));
   if (from_the_start) {
-    auto page = history->page(
-        read->tables, request->kind->type, request->target.ns, now, nullptr, kEverything,
-        [&](const Object& object) { return selection->keeps(object); }, false);
+    auto page = history->page(read->tables, request->kind->type, request->target.ns, now, nullptr, kEverything,
+                              selection->by_meta, false);
     watch->tell_first(std::move(page->objects), initial == "true");
   }
   const auto limit = parse_uint(query_of(request->http(), "timeoutSeconds"));

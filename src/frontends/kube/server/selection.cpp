@@ -85,8 +85,10 @@ Answered<Selection> selection_of(const Request& request) {
   };
   if (!reads_body)
     return selection;
-  selection.by_body = [visit = request.visit, fields = std::move(*fields)](const Object& object) {
-    json::value body = json::parse(object.body.get());
+  selection.by_body = [visit = request.visit, converted = &request.converted,
+                       fields = std::move(*fields)](const Object& object) {
+    const auto made = converted->find({object.meta.uid, object.meta.seq});
+    json::value body = made != converted->end() ? json::value(made->second) : json::parse(object.body.get());
     if (object.type == kNodes) {
       const auto read = visit->read();
       if (const Node* node = read->tables.node(object.meta.name))

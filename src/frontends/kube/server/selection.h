@@ -17,7 +17,8 @@ struct Selection {
   bool keeps(const Object& object) const { return by_meta(object) && (!by_body || by_body(object)); }
 };
 
-// From ?labelSelector=, ?fieldSelector= and the name in the path.
+// From ?labelSelector=, ?fieldSelector= and the name in the path. It lives no longer than the request: fields are those
+// of what was converted for it.
 Answered<Selection> selection_of(const Request& request);
 
 }  // namespace lockstep::kube
