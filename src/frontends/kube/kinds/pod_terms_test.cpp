@@ -173,7 +173,7 @@ TEST(PodWait, CountsNodesByReason) {
   Tables tables;
   const auto put = [&](Node one) {
     const NodeId id = one.id;
-    tables.apply({1, Ref<Node>(std::make_shared<Node>(std::move(one))), false});
+    tables.apply({tables.seq + 1, Ref<Node>(std::make_shared<Node>(std::move(one))), false});
     return id;
   };
   for (std::uint32_t n = 1; n <= 4; ++n) {
