@@ -140,6 +140,11 @@ ContainerHook hook_of(const json::value& container, std::string_view key) {
 
 // --- what runs ---
 
+bool leads_out(const std::string& path) {
+  const auto names = split(path, '/');
+  return path.starts_with('/') || std::ranges::find(names, "..") != names.end();
+}
+
 // The image's own program runs unless a command is given; its arguments go where others are given.
 void set_program(SandboxContainer& out, const json::value& container) {
   Variables known;
@@ -157,6 +162,8 @@ void set_program(SandboxContainer& out, const json::value& container) {
     std::string inside = text_in(one, "subPath");
     if (const std::string pattern = text_in(one, "subPathExpr"); !pattern.empty())
       inside = expanded(pattern, known).value_or(pattern);
+    if (leads_out(inside))  // the container waits, and says why (server/pod_files)
+      inside.clear();
     mount.source = std::string(kVolumePrefix) + text_in(one, "name") + (inside.empty() ? "" : "/" + inside);
     mount.target = text_in(one, "mountPath");
     mount.read_only = flag_in(one, "readOnly");
