@@ -1,9 +1,9 @@
 #include "core/tasks.h"
 
 #include <algorithm>
-#include <utility>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "base/ip_range.h"
 #include "base/text.h"

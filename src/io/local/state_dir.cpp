@@ -55,7 +55,7 @@ const Level kPublicLevel{{"api.sock", "ca.pem"}, {}, {}};
 const Level kPkiLevel{{}, {"ca.", "controller.", "node.", "service-accounts."}, {}};
 const Level kLogLevel{{}, {"controller.log"}, {}};
 const Level kRunLevel{{"api.sock", "gpus"}, {}, {}};
-const Level kStateLevel{{"lock", "journal", "journal.tip", "lease", "mig_slices"},
+const Level kStateLevel{{"lock", "services.lock", "journal", "journal.tip", "lease", "mig_slices"},
                         {},
                         {{"shims", nullptr},
                          {"hooks", nullptr},
