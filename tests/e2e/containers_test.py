@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 import tempfile
 import unittest
 
