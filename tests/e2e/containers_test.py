@@ -4,8 +4,8 @@ import json
 import os
 import shutil
 import subprocess
-import time
 import tempfile
+import time
 import unittest
 
 import images
