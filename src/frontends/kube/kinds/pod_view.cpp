@@ -190,9 +190,7 @@ void show_running(const Showing& of) {
                 {"Initialized", initialized, std::max(began, views.initialized_at()),
                  initialized ? (phase == "Succeeded" ? "PodCompleted" : "") : "ContainersNotInitialized",
                  initialized ? "" : "containers with incomplete status: " + views.incomplete_words()});
-  const Task* const task = of.records.task.get();
-  const Instant changed = task && task->ready_at ? task->ready_at : views.changed_at();
-  Condition ready{"ContainersReady", !over && views.all_ready(), std::max(began, changed), {}, {}};
+  Condition ready{"ContainersReady", !over && views.all_ready(), std::max(began, views.changed_at()), {}, {}};
   if (over) {
     ready.reason = phase == "Succeeded" ? "PodCompleted" : "PodFailed";
   } else if (!ready.is) {
