@@ -12,7 +12,7 @@ import suite_images  # noqa: E402
 ASKED = {
     "pause:3.10.1": [(["/pause", "-v"], "pause.c made-here")],
     "e2e-test-images/busybox:1.37.0-1": [
-        (["sh", "-c", "echo $((6*7)) && ls /bin/wget"], "42\n/bin/wget"), (["env", "-i", "PATH=/bin", "a-b.c=kept", "sh", "-c", "env"], "a-b.c=kept")],
+        (["sh", "-c", "echo $((6*7)) && ls /bin/wget"], "42\n/bin/wget"), (["env", "-i", "PATH=/bin", "a-b.c=kept", "/bin/sh", "-c", "env"], "a-b.c=kept")],
     "e2e-test-images/agnhost:2.56": [
         (["/agnhost-2", "--version"], "app version"), (["curl", "--version"], "curl 7"), (["dig", "-v"], "DiG 9"), (["ss", "-V"], "ss utility"),
         (["ip", "-V"], "ip utility"), (["sh", "-c", "nc -h; true"], "OpenBSD netcat"), (["bash", "-c", "echo $BASH_VERSION"], "5."),
