@@ -269,7 +269,7 @@ void write_linux(JsonText& j, const OciPlan& plan, const std::vector<std::string
 
 }  // namespace
 
-Result<std::vector<std::string>> capabilities_of(const ContainerRights& rights) {
+Result<std::vector<std::string>> capabilities_of(const ContainerRights& rights, std::uint64_t at_hand) {
   const auto plain = [](std::string_view name) {
     return std::string(name.starts_with("CAP_") ? name.substr(4) : name);
   };
@@ -282,10 +282,12 @@ Result<std::vector<std::string>> capabilities_of(const ContainerRights& rights) 
                                       std::end(kAllCapabilities))
         return not_found(format("there is no capability {}", name));
   std::vector<std::string> out;
+  std::uint64_t number = 0;
   for (const std::string_view name : kAllCapabilities) {
+    const bool is_at_hand = (at_hand >> number++ & 1) != 0;
     const bool usual =
         std::find(std::begin(kUsualCapabilities), std::end(kUsualCapabilities), name) != std::end(kUsualCapabilities);
-    const bool all = rights.privileged || listed(rights.add_capabilities, "ALL");
+    const bool all = (rights.privileged || listed(rights.add_capabilities, "ALL")) && is_at_hand;
     // What is named wins over "ALL" of the other list.
     bool given = all || (usual && !listed(rights.drop_capabilities, "ALL"));
     given = (given && (!listed(rights.drop_capabilities, name) || rights.privileged)) ||
@@ -297,7 +299,7 @@ Result<std::vector<std::string>> capabilities_of(const ContainerRights& rights) 
 }
 
 Result<std::string> oci_process_head(const OciPlan& plan) {
-  const auto capabilities = TRY(capabilities_of(plan.rights));
+  const auto capabilities = TRY(capabilities_of(plan.rights, plan.at_hand));
   JsonText j;
   j.object();
   write_process(j, plan, capabilities);
@@ -308,7 +310,7 @@ Result<std::string> oci_process_head(const OciPlan& plan) {
 }
 
 Result<std::string> oci_config(const OciPlan& plan) {
-  const auto capabilities = TRY(capabilities_of(plan.rights));
+  const auto capabilities = TRY(capabilities_of(plan.rights, plan.at_hand));
   JsonText j;
   j.object().field("ociVersion", "1.0.2");
   j.key("root").object().field("path", "rootfs").field("readonly", plan.rights.read_only_root).end();

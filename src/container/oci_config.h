@@ -26,7 +26,8 @@ struct OciPlan {
   std::vector<std::string> argv, env;
   std::string work_dir = "/";
   ImageUser user;
-  ContainerRights rights;  // but for who it is
+  ContainerRights rights;         // but for who it is
+  std::uint64_t at_hand = ~0ull;  // capabilities that its maker has, by number: nobody gives others
   bool terminal = false;
   std::vector<OciMount> mounts;  // in this order, over what every container has
   std::string shm;               // folder; "" = the node's
@@ -41,8 +42,9 @@ struct OciPlan {
   std::string seccomp;         // JSON of a filter that takes the usual one's place; "" = the usual one
 };
 
-// The capabilities that the rights come to, as "CAP_CHOWN". An Error names one that there is not.
-Result<std::vector<std::string>> capabilities_of(const ContainerRights& rights);
+// The capabilities that the rights come to, as "CAP_CHOWN"; "all" are those at hand. An Error names one that there is
+// not.
+Result<std::vector<std::string>> capabilities_of(const ContainerRights& rights, std::uint64_t at_hand = ~0ull);
 
 // A whole config.json, for the root "rootfs" beside it.
 Result<std::string> oci_config(const OciPlan& plan);

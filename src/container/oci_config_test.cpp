@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "container/documents.h"
 
@@ -79,6 +81,17 @@ TEST(OciConfigs, what_runs_beside_it_is_the_same_but_for_its_words) {
   ASSERT_TRUE(document.ok());
   EXPECT_EQ(text_of(document->child("user")->child("uid")), "7");
   EXPECT_EQ(texts_of(document->child("args")), (std::vector<std::string>{"id"}));
+}
+
+TEST(OciRights, all_capabilities_are_those_at_hand) {
+  ContainerRights rights;
+  rights.privileged = true;
+  const auto some = capabilities_of(rights, ~(std::uint64_t{1} << 24));
+  const auto every = capabilities_of(rights);
+  ASSERT_TRUE(some.ok() && every.ok());
+  EXPECT_EQ(some->size() + 1, every->size());
+  EXPECT_EQ(std::ranges::count(*some, "CAP_SYS_RESOURCE"), 0);
+  EXPECT_EQ(std::ranges::count(*every, "CAP_SYS_RESOURCE"), 1);
 }
 
 }  // namespace

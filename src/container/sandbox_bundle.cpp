@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -215,6 +216,10 @@ class BundleMaker {
   Result<OciPlan> plan_process(int root) {
     OciPlan plan;
     plan.rights = one_.rights;
+    plan.at_hand = 0;
+    for (unsigned number = 0; number < 64; ++number)
+      if (::prctl(PR_CAPBSET_READ, number, 0, 0, 0) > 0)
+        plan.at_hand |= 1ull << number;
     plan.terminal = one_.terminal;
     const std::string passwd = read_in_root(root, "/etc/passwd", kUsersFileMax);
     const std::string group = read_in_root(root, "/etc/group", kUsersFileMax);
