@@ -19,7 +19,7 @@ constexpr Named kMutants[] = {
     {Mutant::kEarlyAck, "early-ack", 1},
     {Mutant::kSkipFence, "skip-fence", 2},
     {Mutant::kStaleAttempt, "stale-attempt", 1},
-    {Mutant::kStaleBoot, "stale-boot", 70},
+    {Mutant::kStaleBoot, "stale-boot", 92},
     {Mutant::kDeviceLeak, "device-leak", 1},
     {Mutant::kPartialGang, "partial-gang", 1},
     {Mutant::kDoubleStart, "double-start", 2},
