@@ -20,11 +20,11 @@ constexpr Named kMutants[] = {
     {Mutant::kWatchEventLost, "watch-event-lost", 1},
     {Mutant::kWatchEventTwice, "watch-event-twice", 1},
     {Mutant::kListOlderThanTold, "list-older-than-told", 1},
-    {Mutant::kPageOfNow, "page-of-now", 7},
+    {Mutant::kPageOfNow, "page-of-now", 8},
     {Mutant::kStatusAhead, "status-ahead", 1},
     {Mutant::kOrphanLeft, "orphan-left", 1},
     {Mutant::kPodOnTwoNodes, "pod-on-two-nodes", 2},
-    {Mutant::kQuotaOverrun, "quota-overrun", 2},
+    {Mutant::kQuotaOverrun, "quota-overrun", 6},
     {Mutant::kUpdateLost, "update-lost", 4},
     {Mutant::kOrdinalsAtOnce, "ordinals-at-once", 3},
 };

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/sysctls.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "model/records.h"
 
@@ -263,21 +264,9 @@ Verdict selinux(const Pod& pod) {
 }
 
 Verdict sysctls(const Pod& pod) {
-  static const std::set<std::string, std::less<>> kAllowed = {"kernel.shm_rmid_forced",
-                                                              "net.ipv4.ip_local_port_range",
-                                                              "net.ipv4.tcp_syncookies",
-                                                              "net.ipv4.ping_group_range",
-                                                              "net.ipv4.ip_unprivileged_port_start",
-                                                              "net.ipv4.ip_local_reserved_ports",
-                                                              "net.ipv4.tcp_keepalive_time",
-                                                              "net.ipv4.tcp_fin_timeout",
-                                                              "net.ipv4.tcp_keepalive_intvl",
-                                                              "net.ipv4.tcp_keepalive_probes",
-                                                              "net.ipv4.tcp_rmem",
-                                                              "net.ipv4.tcp_wmem"};
   Names bad;
   for (const json::value& one : list_in(pod.security(), "sysctls"))
-    if (const std::string name = text_in(one, "name"); !kAllowed.contains(name))
+    if (const std::string name = text_in(one, "name"); !sysctl_is_safe(name))
       bad.push_back(name);
   return bad.empty() ? Verdict() : Failure{"forbidden sysctls", join(bad, ", ")};
 }

@@ -10,7 +10,6 @@ namespace lockstep::kube {
 
 namespace {
 
-// Those that change nothing for anybody but the pod.
 constexpr std::string_view kSafe[] = {"kernel.shm_rmid_forced",
                                       "net.ipv4.ip_local_port_range",
                                       "net.ipv4.tcp_syncookies",
@@ -37,6 +36,8 @@ bool begins_with_any(const std::string& name, std::initializer_list<std::string_
 
 }  // namespace
 
+bool sysctl_is_safe(std::string_view name) { return std::ranges::find(kSafe, name) != std::end(kSafe); }
+
 bool sysctl_is_of_network(std::string_view name) { return with_dots(name).starts_with("net."); }
 
 bool sysctl_is_of_ipc(std::string_view name) {
@@ -46,7 +47,7 @@ bool sysctl_is_of_ipc(std::string_view name) {
 NodeRefusal node_refusal(const json::object& pod) {
   const json::value &spec = spec_of(pod), &security = part(spec, "securityContext");
   for (const json::value& one : list_in(security, "sysctls"))
-    if (const std::string name = text_in(one, "name"); std::ranges::find(kSafe, with_dots(name)) == std::end(kSafe))
+    if (const std::string name = text_in(one, "name"); !sysctl_is_safe(with_dots(name)))
       return {"SysctlForbidden", format("forbidden sysctl: \"{}\" not allowlisted", name)};
   bool confined = text_in(part(security, "appArmorProfile"), "type") == "Localhost";
   for (const char* list : {"initContainers", "containers"})

@@ -9,6 +9,9 @@ namespace lockstep::kube {
 
 namespace json = boost::json;
 
+// With dots, as Pod Security wants it: changes nothing for anybody but the pod. Source:
+// kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster.
+bool sysctl_is_safe(std::string_view name);
 bool sysctl_is_of_network(std::string_view name);
 bool sysctl_is_of_ipc(std::string_view name);
 
