@@ -153,7 +153,7 @@ void on_task_started(Txn& txn, NodeId node, const Job& job, const TaskStarted& r
     return;
   Task running = *task;
   running.state = TaskState::kRunning;
-  running.started = txn.now();
+  running.started = running.ready_at = txn.now();
   running.ended = {};
   const GroupSpec& group = job.spec->groups[task->group];
   running.ready = !is_sandbox(group.sandbox) && !has_readiness_probe(group);
@@ -168,6 +168,7 @@ void on_task_ready(Txn& txn, NodeId node, const Job& job, const TaskReady& repor
     return;
   Task changed = *task;
   changed.ready = report.ready;
+  changed.ready_at = txn.now();
   txn.put(std::move(changed));
 }
 
@@ -254,6 +255,8 @@ void on_task_containers(Txn& txn, NodeId node, const Job& job, const TaskContain
       stamp(containers[i], i < task->containers.size() ? &task->containers.get()[i] : nullptr, txn.now());
     }
     changed.ready = all_ready(containers, sandbox);
+    if (changed.ready != task->ready)
+      changed.ready_at = txn.now();
     changed.containers = std::move(containers);
     if (may_have_address(txn, node, report.address))
       changed.address = report.address;
@@ -276,7 +279,8 @@ Task ended_as(const Txn& txn, const Task& task, const ExitStatus& exit) {
   ended.state = TaskState::kEnded;
   ended.exit = exit;
   ended.ended = txn.now();
-  ended.ready = false;
+  if (std::exchange(ended.ready, false))
+    ended.ready_at = txn.now();
   end_containers(ended, txn.now());
   return ended;
 }

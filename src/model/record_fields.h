@@ -363,6 +363,7 @@ constexpr void describe(V& v, const Task*) {
   v("ready", &Task::ready);
   v("restarts", &Task::restarts);
   v("started_us", &Task::started);
+  v("ready_us", &Task::ready_at);
   v("ended_us", &Task::ended);
   v("retry_at_us", &Task::retry_at);
   v("exit", &Task::exit);

@@ -112,6 +112,7 @@ struct Task {
   bool ready = false;  // readiness probe, or running without one
   std::uint32_t restarts = 0;
   Instant started, ended, retry_at;
+  Instant ready_at;  // since when it is ready, or is not
   ExitStatus exit;
   SharedText address;                      // of its sandbox, while it has one: "10.77.128.3"
   SharedList<ContainerStatus> containers;  // of its sandbox, in the order of what was asked for

@@ -190,7 +190,9 @@ void show_running(const Showing& of) {
                 {"Initialized", initialized, std::max(began, views.initialized_at()),
                  initialized ? (phase == "Succeeded" ? "PodCompleted" : "") : "ContainersNotInitialized",
                  initialized ? "" : "containers with incomplete status: " + views.incomplete_words()});
-  Condition ready{"ContainersReady", !over && views.all_ready(), std::max(began, views.changed_at()), {}, {}};
+  const Task* const task = of.records.task.get();
+  const Instant changed = task && task->ready_at ? task->ready_at : views.changed_at();
+  Condition ready{"ContainersReady", !over && views.all_ready(), std::max(began, changed), {}, {}};
   if (over) {
     ready.reason = phase == "Succeeded" ? "PodCompleted" : "PodFailed";
   } else if (!ready.is) {
