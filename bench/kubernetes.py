@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Ours and the real Kubernetes control plane, measured in the same run on this machine, as a table with ratios.
 
-usage: kubernetes.py [--nodes N] [--pods P] [--only ours|theirs]   (default: 1,000 nodes, 10,000 pods, both)
+usage: kubernetes.py [--nodes N] [--pods P] [--only ours|theirs] [--run]   (default: 1,000 nodes, 10,000 pods, both)
 
 The peer's programs and `kubebench`, the load for both, come from the folder of peers (PEERS, default ../shared/peers/kubernetes beside
-the repository; its build.sh makes them, BIN says where they lie). Nodes are made by hand there and are bench-many-nodes here: no
-container runs on either side. CPU is that of all the server's processes; everything over HTTPS on loopback.
+the repository; its build.sh makes them, BIN says where they lie). Nodes are made by hand there and are bench-many-nodes here: they are
+told of their pods and say nothing. With --run pods are said to run, on both sides (`kubebench kubelet` there); no container does.
+CPU is that of all the server's processes, kubelets not counted; everything over HTTPS on loopback.
 """
 import argparse
 import json
@@ -72,7 +73,7 @@ class Server:
 class Lockstep(Server):
     name = "Lockstep"
 
-    def up(self, nodes):
+    def up(self, nodes, run):
         self.cluster = here.Cluster(nodes=0)
         start = time.monotonic()
         self.cluster.up()
@@ -85,8 +86,8 @@ class Lockstep(Server):
             time.sleep(0.01)
         self.ready_s = time.monotonic() - start
         self.token = self.make_token()
-        self.nodes = subprocess.Popen([os.path.join(here.BIN, "bench-many-nodes"), self.join(nodes), self.server.rsplit(":", 1)[1], str(nodes)],
-                                      stdout=subprocess.PIPE, text=True)
+        self.nodes = subprocess.Popen([os.path.join(here.BIN, "bench-many-nodes"), self.join(nodes), self.server.rsplit(":", 1)[1], str(nodes)] +
+                                      ([] if run else ["silent"]), stdout=subprocess.PIPE, text=True)
         self.nodes.stdout.readline()
         for node in self.cluster.status()["nodes"]:
             if not node["name"].startswith("b"):  # this machine
@@ -143,13 +144,13 @@ class Kubernetes(Server):
     name = "Kubernetes"
     token = "reference-admin-token"
 
-    def up(self, nodes):
+    def up(self, nodes, run):
         self.dir = tempfile.mkdtemp(prefix="kubernetes-bench-")
         self.port = int(os.environ.get("BASE_PORT", "16440"))
         self.server = f"https://127.0.0.1:{self.port}"
         start = time.monotonic()
-        starting = subprocess.Popen(["bash", os.path.join(PEERS, "run_reference.sh"), "up", self.dir, "fast", "nokubelet"],
-                                    env={**os.environ, "BIN": BIN}, stdout=subprocess.DEVNULL)
+        starting = subprocess.Popen(["bash", os.path.join(PEERS, "run_reference.sh"), "up", self.dir, "fast", "fakekubelet" if run else "nokubelet"],
+                                    env={**os.environ, "BIN": BIN, "NODES": str(nodes)}, stdout=subprocess.DEVNULL)
         while not self.is_ready():
             if starting.poll() not in (None, 0):
                 raise RuntimeError("the peer did not start")
@@ -157,23 +158,25 @@ class Kubernetes(Server):
         self.ready_s = time.monotonic() - start
         if starting.wait() != 0:
             raise RuntimeError("the peer did not start")
-        self.bench("nodes", "-count", nodes)
+        if not run:
+            self.bench("nodes", "-count", nodes)
 
     def pids(self):
-        return [int(open(os.path.join(self.dir, name)).read()) for name in os.listdir(self.dir) if name.endswith(".pid")]
+        return [int(open(os.path.join(self.dir, name)).read()) for name in os.listdir(self.dir)
+                if name.endswith(".pid") and "kubelet" not in name]
 
     def down(self):
         subprocess.run(["bash", os.path.join(PEERS, "run_reference.sh"), "down", self.dir], env={**os.environ, "BIN": BIN})
 
 
-def measure(server, nodes, pods):
+def measure(server, nodes, pods, run):
     """Figures by name, in the order of the table."""
     out = {}
 
     def note(name, value):
         out[name] = value
         progress(f"{server.name}: {name}: {value if isinstance(value, str) else f'{value:,.3g}'}")
-    server.up(nodes)
+    server.up(nodes, run)
     note("ready after the start [s]", server.ready_s)
     note("memory, no pods [MiB]", server.memory())
     before = server.cpu()
@@ -218,6 +221,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--pods", type=int, default=10000)
     parser.add_argument("--only", choices=("ours", "theirs"))
+    parser.add_argument("--run", action="store_true")
     asked = parser.parse_args()
     if not os.access(KUBEBENCH, os.X_OK):
         sys.exit(f"kubernetes.py: {KUBEBENCH} is not there: {PEERS}/build.sh makes it, BIN says where it lies")
@@ -228,7 +232,7 @@ def main():
     for kind in (Lockstep,) * (asked.only != "theirs") + (Kubernetes,) * with_peer:
         server = kind()
         try:
-            results[server.name] = measure(server, asked.nodes, asked.pods)
+            results[server.name] = measure(server, asked.nodes, asked.pods, asked.run)
         finally:
             server.down()
     ours, theirs = results.get("Lockstep", {}), results.get("Kubernetes", {})

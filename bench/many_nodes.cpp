@@ -1,6 +1,7 @@
 // bench-many-nodes: the agents of many nodes in one process, for benchmarks of a controller. Each has a connection and
 // a certificate of its own and the real logic of an agent; what it is told to start is said to run at once, and to have
-// ended once it is stopped. No process is started, and nothing is said of containers.
+// ended once it is stopped; with "silent" nothing is said of it. No process is started, and nothing is said of
+// containers.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/link.h"
@@ -25,8 +27,8 @@ constexpr Duration kDialAgain = millis(500);
 
 class ManyNode {
  public:
-  ManyNode(EventLoop& loop, const Clock& clock, std::size_t index, DialAsk ask, std::size_t& welcome)
-      : loop_(loop), clock_(clock), index_(index), ask_(std::move(ask)), welcome_(welcome) {
+  ManyNode(EventLoop& loop, const Clock& clock, std::size_t index, DialAsk ask, std::size_t& welcome, bool silent)
+      : loop_(loop), clock_(clock), index_(index), ask_(std::move(ask)), welcome_(welcome), silent_(silent) {
     logic_ = std::make_unique<AgentLogic>(AgentSettings{}, facts(), std::vector<std::string>{}, std::vector<WorkId>{},
                                           clock_.boot());
   }
@@ -85,7 +87,8 @@ class ManyNode {
     using enum AgentLogic::ShimOrder::What;
     if (order.what == kStart) {
       ranks_[order.key] = order.start.launch.ranks;
-      tell({.key = order.key});
+      if (!silent_)
+        tell({.key = order.key});
     } else if (order.what == kStop) {
       ShimEvent event{.what = ShimEvent::What::kEnded, .key = order.key};
       for (const std::uint32_t rank : ranks_[order.key]) event.results.push_back({rank, ExitStatus{.signal = SIGTERM}});
@@ -125,6 +128,7 @@ class ManyNode {
   std::size_t index_;
   DialAsk ask_;
   std::size_t& welcome_;
+  const bool silent_;
   std::unique_ptr<AgentLogic> logic_;
   std::unique_ptr<AgentLink> link_;
   std::map<WorkId, std::vector<std::uint32_t>> ranks_;
@@ -141,7 +145,7 @@ void say_when_all(EventLoop& loop, const std::size_t& welcome, std::size_t all) 
 }
 
 // folder: ca.pem, node.key, and a certificate for each node.
-Result<void> run(const std::string& folder, std::uint16_t port, std::size_t count) {
+Result<void> run(const std::string& folder, std::uint16_t port, std::size_t count, bool silent) {
   const rlimit files{65536, 65536};
   ::setrlimit(RLIMIT_NOFILE, &files);
   const auto loop = make_event_loop();
@@ -156,7 +160,7 @@ Result<void> run(const std::string& folder, std::uint16_t port, std::size_t coun
     ask.target = "/v1/link";
     ask.protocol = "lockstep-link/1";
     ask.timeout = seconds(60);
-    nodes.push_back(std::make_unique<ManyNode>(*loop, clock, i, std::move(ask), welcome));
+    nodes.push_back(std::make_unique<ManyNode>(*loop, clock, i, std::move(ask), welcome, silent));
     loop->after(millis(static_cast<std::int64_t>(i)), [node = nodes.back().get()] { node->dial(); });
   }
   say_when_all(*loop, welcome, count);
@@ -168,13 +172,14 @@ Result<void> run(const std::string& folder, std::uint16_t port, std::size_t coun
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    ::fputs("usage: bench-many-nodes FOLDER PORT COUNT\n", stderr);
+  const bool silent = argc == 5 && argv[4] == std::string_view("silent");
+  if (argc != 4 + silent) {
+    ::fputs("usage: bench-many-nodes FOLDER PORT COUNT [silent]\n", stderr);
     return 2;
   }
   ::signal(SIGPIPE, SIG_IGN);
-  const auto ran =
-      lockstep::run(argv[1], static_cast<std::uint16_t>(::atoi(argv[2])), static_cast<std::size_t>(::atoi(argv[3])));
+  const auto ran = lockstep::run(argv[1], static_cast<std::uint16_t>(::atoi(argv[2])),
+                                 static_cast<std::size_t>(::atoi(argv[3])), silent);
   if (!ran.ok()) {
     ::fprintf(stderr, "bench-many-nodes: %s\n", ran.error().message.c_str());
     return 1;

@@ -7,6 +7,10 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "io/sha256.h"
@@ -107,8 +111,42 @@ int TlsContext::Pin::verify(X509_STORE_CTX* store, void* argument) {
 }
 
 struct TlsEngine::Inner {
-  explicit Inner(SSL* session) : ssl(session) {}
-  ~Inner() { SSL_free(ssl); }  // frees both BIOs
+  explicit Inner(SSL* session) : ssl(session) {
+    BIO* bio = BIO_new(wire());
+    CHECK(bio != nullptr);
+    BIO_set_data(bio, this);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(ssl, bio, bio);
+  }
+  ~Inner() { SSL_free(ssl); }  // frees the BIO
+
+  // A memory BIO would keep the size of the largest write for good, once for each of a thousand connections.
+  static BIO_METHOD* wire() {
+    static BIO_METHOD* const method = [] {
+      BIO_METHOD* m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "lockstep");
+      CHECK(m != nullptr);
+      BIO_meth_set_write_ex(m, [](BIO* bio, const char* data, std::size_t size, std::size_t* written) {
+        static_cast<Inner*>(BIO_get_data(bio))->output.append(data, size);
+        *written = size;
+        return 1;
+      });
+      BIO_meth_set_read_ex(m, [](BIO* bio, char* data, std::size_t size, std::size_t* taken) {
+        std::string_view& input = static_cast<Inner*>(BIO_get_data(bio))->input;
+        BIO_clear_retry_flags(bio);
+        *taken = std::min(size, input.size());
+        if (*taken == 0) {
+          BIO_set_retry_read(bio);
+          return 0;
+        }
+        std::memcpy(data, input.data(), *taken);
+        input.remove_prefix(*taken);
+        return 1;
+      });
+      BIO_meth_set_ctrl(m, [](BIO*, int what, long, void*) -> long { return what == BIO_CTRL_FLUSH; });
+      return m;
+    }();
+    return method;
+  }
 
   // Why the handshake or a read failed, in words that help.
   std::string failure() {
@@ -149,6 +187,8 @@ struct TlsEngine::Inner {
   };
 
   SSL* ssl;
+  std::string_view input;  // what feed() was given, until the session has taken it in
+  std::string output;
   X509* refused = nullptr;
   std::unique_ptr<X509, FreeX509> kept;
 };
@@ -159,9 +199,7 @@ TlsEngine::~TlsEngine() = default;
 Result<void> TlsEngine::feed(std::string_view ciphertext, const std::function<void(std::string_view)>& on_plain) {
   SSL* ssl = inner_->ssl;
   ERR_clear_error();
-  if (BIO_write(SSL_get_rbio(ssl), ciphertext.data(), static_cast<int>(ciphertext.size())) !=
-      static_cast<int>(ciphertext.size()))
-    return Error{Errc::kIo, "TLS: no memory", {}};
+  inner_->input = ciphertext;  // all of it is taken in before the session wants more
   if (SSL_is_init_finished(ssl) == 0) {
     const int rc = SSL_do_handshake(ssl);
     if (rc != 1) {
@@ -200,11 +238,7 @@ std::string TlsEngine::take_output() {
   SSL* ssl = inner_->ssl;
   if (SSL_is_init_finished(ssl) == 0 && SSL_in_before(ssl) != 0 && SSL_is_server(ssl) == 0)
     SSL_do_handshake(ssl);  // the client's first words
-  BIO* bio = SSL_get_wbio(ssl);
-  std::string out(BIO_ctrl_pending(bio), '\0');
-  if (!out.empty())
-    BIO_read(bio, out.data(), static_cast<int>(out.size()));
-  return out;
+  return std::exchange(inner_->output, {});
 }
 
 void TlsEngine::finish() {
@@ -331,7 +365,6 @@ std::unique_ptr<TlsEngine> TlsContext::open() const {
   auto inner = std::make_unique<TlsEngine::Inner>(ssl);
   SSL_set_app_data(ssl, inner.get());
   SSL_set_verify(ssl, SSL_CTX_get_verify_mode(static_cast<SSL_CTX*>(context_)), TlsEngine::Inner::on_verify);
-  SSL_set_bio(ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
   if (!server_name_.empty()) {
     if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server_name_.c_str()) != 1) {
       ERR_clear_error();  // it is a name

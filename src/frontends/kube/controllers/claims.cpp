@@ -42,6 +42,11 @@ Object with_finalizer(Object object, std::string_view finalizer) {
   return object;
 }
 
+// It may, that is; nearly no pod does, and those are not read.
+bool names_claims(const Object& pod) {
+  return pod.body.find("persistentVolumeClaim") != std::string::npos || pod.body.find("ephemeral") != std::string::npos;
+}
+
 std::string phase_of(const json::object& tree) { return text_in(part(tree, "status"), "phase"); }
 
 class ClaimController final : public Reconciler {
@@ -51,7 +56,7 @@ class ClaimController final : public Reconciler {
   void woken_by(const ObjectView& view, const Object& changed, std::vector<ObjectKey>& out) const override {
     if (changed.type == kClaims || changed.type == kVolumes)
       out.push_back(key_of(changed));
-    if (changed.type == kPods) {
+    if (changed.type == kPods && names_claims(changed)) {
       const json::object pod = body_of(changed);
       const json::object whole = whole_tree(changed);
       for (const json::value& volume : list_in(part(pod, "spec"), "volumes"))

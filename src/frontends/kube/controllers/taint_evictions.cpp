@@ -6,6 +6,7 @@
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/pod_reading.h"
 #include "frontends/kube/controllers/workload.h"
+#include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/timestamps.h"
 #include "frontends/kube/store/stored_object.h"
@@ -69,10 +70,11 @@ class TaintEvictions final : public Reconciler {
       return out.push_back(key_of(changed));
     if (changed.type != kPodType || is_deleting(changed))
       return;
-    const auto pod = view.pod(changed.meta.ns.get(), changed.meta.name);
-    if (!pod || pod->node.empty())
+    // Nearly no node has such a taint: the pod is not read for it.
+    const Ref<Node> place = records_of_pod(view.tables(), changed).node;
+    if (!place)
       return;
-    if (const auto node = view.find(kTaintedNodes, "", pod->node);
+    if (const auto node = view.find(kTaintedNodes, "", place->meta.name);
         node && node->body.find("NoExecute") != std::string::npos)
       out.push_back(key_of(*node));
   }

@@ -22,6 +22,7 @@ struct PodRecords {
   Ref<Job> job;    // null: it has none yet, or it is forgotten
   Ref<Task> task;  // null: it has not started
   Ref<Node> node;  // where its task is, or was last
+  friend bool operator==(const PodRecords&, const PodRecords&) = default;  // the same versions
 };
 PodRecords records_of_pod(const Tables& tables, const Object& pod);
 

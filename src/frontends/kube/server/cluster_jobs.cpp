@@ -61,7 +61,7 @@ json::object status_of_job(const ReadContext& read, const Job& job) {
   json::object out{{"state", state}};
   const auto time = [&](const char* key, Instant at) {
     if (at && at < kNever)
-      out[key] = time_text(at, read.wall_offset);
+      out[key] = time_text(at, wall_offset_of(read));
   };
   time("startTime", job.started);
   time("endTime", job.ended);
@@ -81,7 +81,7 @@ Ref<Object> object_of_job(const ReadContext& read, const Job& job) {
   out.meta = job.meta;
   out.meta.ns = {};
   out.meta.name = std::to_string(job.id.value);
-  const json::object body{{"metadata", json::object{{"creationTimestamp", time_text(job.submitted, read.wall_offset)}}},
+  const json::object body{{"metadata", json::object{{"creationTimestamp", time_text(job.submitted, wall_offset_of(read))}}},
                           {"spec", spec_of_job(read.tables, job)},
                           {"status", status_of_job(read, job)}};
   out.body = json::serialize(body);

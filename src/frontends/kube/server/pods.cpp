@@ -33,7 +33,7 @@ std::string waiting_words(const ReadContext& read, const Job& job, bool alone) {
   if (!why.detail.empty())
     out += format(" ({})", why.detail);
   if (note && note->expected_start > read.now)
-    out += format(", foreseen to start {}", time_text(note->expected_start, read.wall_offset));
+    out += format(", foreseen to start {}", time_text(note->expected_start, wall_offset_of(read)));
   return out;
 }
 
@@ -122,12 +122,17 @@ void tell_node(const Request& request, const std::shared_ptr<StreamRoom>& room, 
   });
 }
 
-void show_records(const Request& request, const Object& object, json::object& tree) {
+PodNow pod_now(const Request& request, const Object& pod) {
   const auto read = request.visit->read();
-  const PodRecords records = records_of_pod(read->tables, object);
-  const bool waits = records.job && records.job->state == JobState::kPending;
-  const bool alone = !request.target.name.empty();
-  show_pod(tree, object, records, waits ? waiting_words(*read, *records.job, alone) : std::string(), read->wall_offset);
+  PodNow out{records_of_pod(read->tables, pod), {}};
+  if (out.records.job && out.records.job->state == JobState::kPending)
+    out.waits = waiting_words(*read, *out.records.job, !request.target.name.empty());
+  return out;
+}
+
+void show_records(const Request& request, const Object& object, json::object& tree) {
+  const PodNow now = pod_now(request, object);
+  show_pod(tree, object, now.records, now.waits, wall_offset_of(*request.visit->read()));
 }
 
 std::vector<CommandBody> deletion_of_pod(const Tables& tables, const Object& pod, std::optional<std::int64_t> seconds,

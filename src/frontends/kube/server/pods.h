@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/server/request.h"
 #include "frontends/kube/server/stream_room.h"
 
@@ -24,7 +25,14 @@ std::vector<CommandBody> changes_of_job(const Tables& tables, const Object& pod,
 // Tells the pod's node that something of it has changed. Should it not hear, it asks within half a minute by itself.
 void tell_node(const Request& request, const std::shared_ptr<StreamRoom>& room, const Object& pod);
 
-// The tree of a pod's object with what the records say. waits: filled in with the planner's reason.
+// What a pod's object shows now: its records, and why its job waits.
+struct PodNow {
+  PodRecords records;
+  std::string waits;  // "" = it does not, or nobody has looked at it yet
+  friend bool operator==(const PodNow&, const PodNow&) = default;
+};
+PodNow pod_now(const Request& request, const Object& pod);
+// The tree of a pod's object with that.
 void show_records(const Request& request, const Object& object, json::object& tree);
 
 // The commands that delete a pod within its grace. seconds: as the client says; nothing: as the pod says.

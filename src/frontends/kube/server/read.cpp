@@ -80,8 +80,12 @@ Answered<Seq> version_asked(const Request& request) {
 // A list, piece by piece: first which objects are in it, where that takes reading them, then they themselves.
 class ListPages {
  public:
-  ListPages(Asked request, Selection selection, Continue next, std::size_t most)
-      : request_(std::move(request)), selection_(std::move(selection)), next_(std::move(next)), most_(most) {}
+  ListPages(Asked request, Selection selection, Continue next, std::size_t most, std::shared_ptr<ShownTexts> texts)
+      : request_(std::move(request)),
+        selection_(std::move(selection)),
+        next_(std::move(next)),
+        most_(most),
+        texts_(std::move(texts)) {}
 
   bool reads() const { return selection_.by_body != nullptr; }
   void begin(ObjectHistory::Page page) {
@@ -141,7 +145,7 @@ class ListPages {
       }
       if (written_ > 0)
         out += ',';
-      append_item(out, *request_, *object);
+      texts_->append(out, *request_, *object);
     }
   }
   bool end_list(std::string& out) {
@@ -153,6 +157,7 @@ class ListPages {
   Selection selection_;
   Continue next_;
   std::size_t most_;
+  std::shared_ptr<ShownTexts> texts_;
   std::vector<Ref<Object>> objects_;  // those that may be in it, then those that are
   std::optional<ObjectKey> last_;     // there are more behind this one
   std::optional<ProtobufList> protobuf_;
@@ -202,8 +207,8 @@ void list_objects(const Asked& request, const ReadTools& tools) {
   std::size_t most = parse_uint(query_of(request->http(), "limit")).value_or(0);
   if (most == 0)
     most = kEverything;
-  const auto pages = std::make_shared<ListPages>(request, *selection,
-                                                 Continue{at, from && from->at > 0 ? from->since_s : now_s, {}}, most);
+  const auto pages = std::make_shared<ListPages>(
+      request, *selection, Continue{at, from && from->at > 0 ? from->since_s : now_s, {}}, most, tools.texts);
   auto page = history.page(read->tables, request->kind->type, request->target.ns, at, from ? &from->after : nullptr,
                            pages->reads() ? kEverything : most, selection->by_meta, selection->all);
   if (!page && from)
@@ -232,6 +237,7 @@ class Watch : public std::enable_shared_from_this<Watch> {
       : request_(std::move(request)),
         selection_(std::move(selection)),
         history_(tools.history),
+        texts_(tools.texts),
         conversion_(tools.conversion),
         at_(at) {}
 
@@ -371,7 +377,7 @@ class Watch : public std::enable_shared_from_this<Watch> {
   void write_event(std::string& out, std::string_view type, const Object& object, Seq seq) {
     if (request_->accepted.protobuf) {
       std::string body;
-      append_shown(body, *request_, object, seq);
+      texts_->append(body, *request_, object, seq);
       out += watch_frame(type, body);
       return;
     }
@@ -381,7 +387,7 @@ class Watch : public std::enable_shared_from_this<Watch> {
       append_item(out, *request_, object);
       out += list_end();
     } else {
-      append_shown(out, *request_, object, seq);
+      texts_->append(out, *request_, object, seq);
     }
     out += "}\n";
   }
@@ -398,6 +404,7 @@ class Watch : public std::enable_shared_from_this<Watch> {
   Asked request_;
   Selection selection_;
   std::shared_ptr<const ObjectHistory> history_;
+  std::shared_ptr<ShownTexts> texts_;
   ConversionTools conversion_;
   bool asks_ = false;  // a webhook, which has not answered
   std::optional<Status> failed_;

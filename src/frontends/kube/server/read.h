@@ -3,6 +3,7 @@
 
 #include "frontends/kube/server/conversion.h"
 #include "frontends/kube/server/request.h"
+#include "frontends/kube/server/shown_texts.h"
 
 namespace lockstep::kube {
 
@@ -10,6 +11,7 @@ struct ReadTools {
   std::shared_ptr<const ObjectHistory> history;
   ConversionTools conversion;
   std::shared_ptr<WatchBell> bell;  // of watches that wait for webhooks
+  std::shared_ptr<ShownTexts> texts;
 };
 
 void get_object(const Asked& request, const ReadTools& tools);

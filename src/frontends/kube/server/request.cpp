@@ -129,6 +129,10 @@ Status status_of(const Error& error, const Qualified& resource, std::string_view
   return Status::internal(error.message);
 }
 
+Duration wall_offset_of(const ReadContext& read) {
+  return read.tables.cluster ? read.tables.cluster->wall_offset : read.wall_offset;
+}
+
 ObjectKey key_of(const Request& request) { return {request.kind->type, request.target.ns, request.target.name}; }
 
 Ref<Object> find_object(const Request& request) {

@@ -65,6 +65,10 @@ void answer_status(FrontVisit& visit, const Status& status);
 // The Status of what the core refused.
 Status status_of(const Error& error, const Qualified& resource, std::string_view name);
 
+// Adds to an Instant to give the wall clock, as the cluster noted it last: what was shown once is shown so again, while
+// the clock's own offset moves by microseconds.
+Duration wall_offset_of(const ReadContext& read);
+
 // Where the object is that the request names.
 ObjectKey key_of(const Request& request);
 Ref<Object> find_object(const Request& request);

@@ -92,11 +92,11 @@ Answered<Selection> selection_of(const Request& request) {
     if (object.type == kNodes) {
       const auto read = visit->read();
       if (const Node* node = read->tables.node(object.meta.name))
-        show_node(body.as_object(), *node, read->wall_offset);
+        show_node(body.as_object(), *node, wall_offset_of(*read));
     }
     if (object.type == kPods) {
       const auto read = visit->read();
-      show_pod(body.as_object(), object, records_of_pod(read->tables, object), {}, read->wall_offset);
+      show_pod(body.as_object(), object, records_of_pod(read->tables, object), {}, wall_offset_of(*read));
     }
     std::string held;
     return fields.matches([&](std::string_view field) -> std::optional<std::string_view> {

@@ -47,6 +47,7 @@ struct KubeServer::Inner {
   std::shared_ptr<UseBoard> uses = std::make_shared<UseBoard>();
   std::shared_ptr<AggregatedApis> aggregated;
   std::shared_ptr<WatchBell> bell = std::make_shared<WatchBell>();
+  std::shared_ptr<ShownTexts> texts = std::make_shared<ShownTexts>();
 
   void handle(const std::shared_ptr<FrontVisit>& visit) {
     auto user = authenticate(*visit, *roles, powers.tokens);
@@ -110,7 +111,7 @@ struct KubeServer::Inner {
     pass_on(visit, user, std::move(*place), api.anybody, powers.pass_on, streams);
   }
 
-  ReadTools reads() const { return {history, {powers.call, powers.random_hex}, bell}; }
+  ReadTools reads() const { return {history, {powers.call, powers.random_hex}, bell, texts}; }
   WriteTools tools() const { return {powers.random_hex, services, roles, policies, powers.call, &kinds, streams}; }
 
   // What is not stored has no verb but "create", and that only where somebody answers it.

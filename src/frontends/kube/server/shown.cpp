@@ -1,5 +1,6 @@
 #include "frontends/kube/server/shown.h"
 
+#include <boost/json/monotonic_resource.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
@@ -18,11 +19,6 @@ namespace lockstep::kube {
 
 namespace {
 
-Duration wall_offset_of(const Request& request) {
-  const auto read = request.visit->read();
-  return read->wall_offset;
-}
-
 json::object metadata_of(const Request& request, const Object& object, Seq seq) {
   json::object tree = shown_tree(request, object);
   json::object metadata = std::move(tree["metadata"].as_object());
@@ -36,7 +32,7 @@ json::object metadata_of(const Request& request, const Object& object, Seq seq) 
 constexpr std::string_view kNodes = "nodes";
 WallTime wall_of(const Request& request) {
   const auto read = request.visit->read();
-  return WallTime{(read->now + read->wall_offset).us};
+  return WallTime{(read->now + wall_offset_of(*read)).us};
 }
 
 json::array columns_text(const std::vector<Column>& columns) {
@@ -82,14 +78,14 @@ void put_version(const Request& request, const Object& object, json::object& tre
 
 }  // namespace
 
-json::object shown_tree(const Request& request, const Object& object) {
+json::object shown_tree(const Request& request, const Object& object, json::storage_ptr storage) {
   const auto read = request.visit->read();
-  json::object tree = tree_of(object, request.shown_as(), read->wall_offset);
+  json::object tree = tree_of(object, request.shown_as(), wall_offset_of(*read), std::move(storage));
   if (request.kind->custom && request.kind->custom->notes_version)
     put_version(request, object, tree);
   if (object.type == kNodes)
     if (const Node* node = read->tables.node(object.meta.name))
-      show_node(tree, *node, read->wall_offset);
+      show_node(tree, *node, wall_offset_of(*read));
   if (object.type == kPods)
     show_records(request, object, tree);
   from_stored(object.type, request.api_version, tree);
@@ -99,6 +95,9 @@ json::object shown_tree(const Request& request, const Object& object) {
 }
 
 namespace {
+
+// Trees that are written out at once: what they lie in is given back whole.
+constexpr std::size_t kScratchBytes = 16 << 10;
 
 json::object tree_at(const Request& request, const Object& object, Seq seq) {
   json::object tree = shown_tree(request, object);
@@ -118,7 +117,9 @@ std::string encoded(const json::object& tree) {
 }
 
 void append_tree(std::string& out, const Request& request, const Object& object, Seq seq) {
-  json::object tree = shown_tree(request, object);
+  unsigned char scratch[kScratchBytes];
+  json::monotonic_resource storage(scratch);
+  json::object tree = shown_tree(request, object, &storage);
   if (seq)
     tree["metadata"].as_object()["resourceVersion"] = std::to_string(seq);
   out += json::serialize(tree);
@@ -137,7 +138,7 @@ void append_shown(std::string& out, const Request& request, const Object& object
            (request.kind->custom && (request.kind->custom->has_defaults || request.kind->custom->notes_version)))
     append_tree(out, request, object, seq);
   else
-    append_text(out, object, request.shown_as(), wall_offset_of(request), seq);
+    append_text(out, object, request.shown_as(), wall_offset_of(*request.visit->read()), seq);
 }
 
 void answer_shown(const Request& request, const Object& object, int status) {
@@ -210,7 +211,9 @@ ProtobufList::ProtobufList(const Request& request, Seq seq, const std::string& n
 }
 
 void ProtobufList::add(const Object& object) {
-  const auto bytes = encode_message(shown_tree(request_, object), *request_.kind->schema);
+  unsigned char scratch[kScratchBytes];
+  json::monotonic_resource storage(scratch);
+  const auto bytes = encode_message(shown_tree(request_, object, &storage), *request_.kind->schema);
   if (bytes.ok())
     append_list_item(message_, *bytes);
   else if (failed_.empty())

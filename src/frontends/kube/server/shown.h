@@ -11,8 +11,8 @@ namespace lockstep::kube {
 void append_shown(std::string& out, const Request& request, const Object& object, Seq seq = 0);
 // The same with the content type that goes with it.
 void answer_shown(const Request& request, const Object& object, int status = 200);
-// The same whole, as a tree: with what follows from the records that it shows.
-json::object shown_tree(const Request& request, const Object& object);
+// The same whole, as a tree: with what follows from the records that it shows. storage: where its parts lie.
+json::object shown_tree(const Request& request, const Object& object, json::storage_ptr storage = {});
 
 // What stands before and behind the items of a list in that form. Between them stand the items, with commas.
 std::string list_head(const Request& request, Seq seq, const std::string& next, std::size_t left);

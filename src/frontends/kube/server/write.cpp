@@ -345,6 +345,8 @@ Answered<Draft> new_draft(Request& request, const WriteTools& tools, json::objec
   const KindRules& rules = rules_of(request.kind->type);
   if (auto refused = settle_object(request, draft.tree, text))
     return std::move(*refused);
+  if (managers == Managers::kTracked)  // what admission adds is nobody's
+    note_manager(request, draft.tree, nullptr);
   if (request.kind->type == kPods)
     if (auto refused = default_pod(request.visit->read()->tables, draft.tree))
       return std::move(*refused);
@@ -356,8 +358,6 @@ Answered<Draft> new_draft(Request& request, const WriteTools& tools, json::objec
   rules.validate(draft.tree, nullptr, errors);
   if (!errors.empty())
     return invalid_object(request, draft.tree, errors);
-  if (managers == Managers::kTracked)
-    note_manager(request, draft.tree, nullptr);
   return draft;
 }
 

@@ -13,7 +13,6 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::string_view kUidEnd = "-4000-8000-4c6f636b7374";
-constexpr std::string_view kBodyStart = R"({"metadata":{)";
 
 std::string_view text_of(const json::value& value) {
   return value.is_string() ? std::string_view(value.get_string()) : std::string_view();
@@ -180,10 +179,10 @@ void append_text(std::string& out, const Object& object, const ShownAs& as, Dura
   out += rest;
 }
 
-json::object tree_of(const Object& object, const ShownAs& as, Duration wall_offset) {
+json::object tree_of(const Object& object, const ShownAs& as, Duration wall_offset, json::storage_ptr storage) {
   std::string text;
   append_text(text, object, as, wall_offset);
-  return json::parse(text).as_object();
+  return json::parse(text, std::move(storage)).as_object();
 }
 
 }  // namespace lockstep::kube

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <boost/json/storage_ptr.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@
 namespace lockstep::kube {
 
 namespace json = boost::json;
+
+// What each stored body begins with.
+inline constexpr std::string_view kBodyStart = R"({"metadata":{)";
 
 // How a client wants to see an object.
 struct ShownAs {
@@ -41,6 +45,7 @@ std::string body_text(json::object tree);
 // The whole object. wall_offset: adds to an Instant to give the wall clock. seq: shown as its version instead of its
 // own, in the event that removes it.
 void append_text(std::string& out, const Object& object, const ShownAs& as, Duration wall_offset, Seq seq = 0);
-json::object tree_of(const Object& object, const ShownAs& as, Duration wall_offset);
+// storage: where the tree's parts lie.
+json::object tree_of(const Object& object, const ShownAs& as, Duration wall_offset, json::storage_ptr storage = {});
 
 }  // namespace lockstep::kube
