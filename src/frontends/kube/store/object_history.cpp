@@ -13,7 +13,19 @@ std::size_t cost_of(const ObjectHistory::Entry& entry) { return 256 + (entry.bef
 
 }  // namespace
 
-void ObjectHistory::begin(const Tables& tables) { began_ = tables.seq; }
+void ObjectHistory::begin(const Tables& tables) {
+  began_ = tables.seq;
+  counts_.clear();
+  for (const auto& [key, object] : tables.objects) count(*object, 1);
+}
+
+void ObjectHistory::count(const Object& object, std::ptrdiff_t more) {
+  auto& of_type = counts_[object.type];
+  of_type[""] += static_cast<std::size_t>(more);
+  if (const std::string& ns = object.meta.ns; !ns.empty())
+    if (const auto at = of_type.try_emplace(ns).first; (at->second += static_cast<std::size_t>(more)) == 0)
+      of_type.erase(at);
+}
 
 void ObjectHistory::change(const Tables& before, const Change& change) {
   const auto* record = std::get_if<Ref<Object>>(&change.record);
@@ -25,6 +37,8 @@ void ObjectHistory::change(const Tables& before, const Change& change) {
   if (fresh)
     kept.from = began_;
   const auto known = before.objects.find({object.type, object.meta.ns, object.meta.name});
+  if ((known == before.objects.end()) != change.removed)
+    count(object, change.removed ? -1 : 1);
   kept.entries.push_back(
       {change.seq, known == before.objects.end() ? nullptr : known->second, change.removed ? nullptr : *record});
   bytes_ += cost_of(kept.entries.back());
@@ -57,6 +71,19 @@ std::optional<ObjectHistory::Since> ObjectHistory::since(std::string_view type, 
   return Since{&entries, static_cast<std::size_t>(first - entries.begin())};
 }
 
+// then: how those were at that time that have changed since.
+std::size_t ObjectHistory::count_at(const Tables& tables, std::string_view type, std::string_view ns,
+                                    const std::map<ObjectKey, Ref<Object>>& then) const {
+  std::size_t count = 0;
+  if (const auto of_type = counts_.find(type); of_type != counts_.end())
+    if (const auto at = of_type->second.find(ns); at != of_type->second.end())
+      count = at->second;
+  for (const auto& [key, object] : then)
+    if (ns.empty() || std::get<1>(key) == ns)
+      count += static_cast<std::size_t>(object != nullptr) - tables.objects.count(key);
+  return count;
+}
+
 std::optional<ObjectHistory::Page> ObjectHistory::page(const Tables& tables, std::string_view type, std::string_view ns,
                                                        Seq at, const ObjectKey* after, std::size_t most,
                                                        const Wanted& wanted, bool count_left) const {
@@ -78,6 +105,9 @@ std::optional<ObjectHistory::Page> ObjectHistory::page(const Tables& tables, std
   auto then_at = after ? then.upper_bound(first) : then.lower_bound(first);
   Page page;
   const ObjectKey* last = nullptr;
+  const bool counted = count_left && !after;  // the whole is known, what is in it is subtracted
+  if (counted)
+    page.left = count_at(tables, type, ns, then);
   for (;;) {
     const bool has_now = now_at != tables.objects.end() && inside(now_at->first);
     const bool has_then = then_at != then.end() && inside(then_at->first);
@@ -90,10 +120,11 @@ std::optional<ObjectHistory::Page> ObjectHistory::page(const Tables& tables, std
       if (page.objects.size() < most) {
         page.objects.push_back(object);
         last = &key;
+        page.left -= counted;
       } else {
         page.last = *last;
-        ++page.left;
-        if (!count_left)
+        page.left += !counted;
+        if (!count_left || counted)
           return page;
       }
     }

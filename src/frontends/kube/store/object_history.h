@@ -54,10 +54,15 @@ class ObjectHistory final : public FrontReader {
     Seq from = 0;  // every change after this one is kept
   };
   void forget_oldest(Kept& kept);
+  void count(const Object& object, std::ptrdiff_t more);
+  std::size_t count_at(const Tables& tables, std::string_view type, std::string_view ns,
+                       const std::map<ObjectKey, Ref<Object>>& then) const;
 
   Most most_;
   Seq began_ = 0;
   std::map<std::string, Kept, std::less<>> by_type_;
+  // How many of each type there are now, in each namespace and ("") in all; so a page need not walk to the end.
+  std::map<std::string, std::map<std::string, std::size_t, std::less<>>, std::less<>> counts_;
   std::size_t bytes_ = 0;
 };
 

@@ -132,6 +132,8 @@ TEST(ObjectHistory, AListGoesOnWithWhatWasThereWhenItBegan) {
   EXPECT_EQ(t.page(t.seq, 9), "a/a=\"} a/b=changed\"} a/bb=\"} a/c=again\"} left 0");
   t.put("z", "other");
   EXPECT_EQ(t.page(t.seq, 9, nullptr, "other"), "other/z=\"} left 0");
+  EXPECT_EQ(t.page(t.seq, 1, nullptr, "a"), "a/a=\"} left 3");
+  EXPECT_EQ(t.page(then, 1, nullptr, "a"), "a/a=\"} left 3");
 }
 
 TEST(ObjectHistory, WhatIsTooLongAgoIsSaid) {
