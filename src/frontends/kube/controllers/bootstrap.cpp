@@ -179,8 +179,8 @@ struct FirstObject {
   json::object parts;
 };
 
-std::vector<FirstObject> first_objects() {
-  return {
+const std::vector<FirstObject>& first_objects() {
+  static const std::vector<FirstObject> all = {
       {"services",
        "default",
        "kubernetes",
@@ -238,6 +238,7 @@ std::vector<FirstObject> first_objects() {
         {"preemptionPolicy", "PreemptLowerPriority"},
         {"description", "Of pods that their node needs."}}},
   };
+  return all;
 }
 
 class Bootstrap final : public Reconciler {

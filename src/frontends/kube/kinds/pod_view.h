@@ -8,8 +8,7 @@
 #include <string_view>
 
 #include "base/time.h"
-#include "model/records.h"
-#include "model/tables.h"
+#include "model/shown_records.h"
 
 namespace lockstep::kube {
 
@@ -17,14 +16,8 @@ namespace json = boost::json;
 
 inline constexpr std::string_view kPods = "pods";
 
-// What the pod's object shows, of one moment. Held by Ref where it is needed later.
-struct PodRecords {
-  Ref<Job> job;    // null: it has none yet, or it is forgotten
-  Ref<Task> task;  // null: it has not started
-  Ref<Node> node;  // where its task is, or was last
-  friend bool operator==(const PodRecords&, const PodRecords&) = default;  // the same versions
-};
-PodRecords records_of_pod(const Tables& tables, const Object& pod);
+using PodRecords = ShownRecords;
+inline PodRecords records_of_pod(const Tables& tables, const Object& pod) { return shown_records(tables, pod); }
 
 // How the pod's job ended, once it is forgotten. Null: it is not.
 const EndedWork* ended_job_of(const Object& pod);

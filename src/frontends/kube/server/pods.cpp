@@ -122,16 +122,16 @@ void tell_node(const Request& request, const std::shared_ptr<StreamRoom>& room, 
   });
 }
 
-PodNow pod_now(const Request& request, const Object& pod) {
+PodNow pod_now(const Request& request, const Object& pod, const PodRecords* then) {
   const auto read = request.visit->read();
-  PodNow out{records_of_pod(read->tables, pod), {}};
+  PodNow out{then ? *then : records_of_pod(read->tables, pod), {}};
   if (out.records.job && out.records.job->state == JobState::kPending)
     out.waits = waiting_words(*read, *out.records.job, !request.target.name.empty());
   return out;
 }
 
-void show_records(const Request& request, const Object& object, json::object& tree) {
-  const PodNow now = pod_now(request, object);
+void show_records(const Request& request, const Object& object, json::object& tree, const PodRecords* then) {
+  const PodNow now = pod_now(request, object, then);
   show_pod(tree, object, now.records, now.waits, wall_offset_of(*request.visit->read()));
 }
 

@@ -31,9 +31,10 @@ struct PodNow {
   std::string waits;  // "" = it does not, or nobody has looked at it yet
   friend bool operator==(const PodNow&, const PodNow&) = default;
 };
-PodNow pod_now(const Request& request, const Object& pod);
+// then: what it showed when it was told; null: what it shows now.
+PodNow pod_now(const Request& request, const Object& pod, const PodRecords* then = nullptr);
 // The tree of a pod's object with that.
-void show_records(const Request& request, const Object& object, json::object& tree);
+void show_records(const Request& request, const Object& object, json::object& tree, const PodRecords* then = nullptr);
 
 // The commands that delete a pod within its grace. seconds: as the client says; nothing: as the pod says.
 std::vector<CommandBody> deletion_of_pod(const Tables& tables, const Object& pod, std::optional<std::int64_t> seconds,

@@ -109,7 +109,7 @@ class ListPages {
  private:
   void select() {
     for (std::size_t i = 0; i < kItemsOfPiece && looked_ < objects_.size(); ++i, ++looked_) {
-      if (!selection_.by_body(*objects_[looked_]))
+      if (!selection_.by_body(*objects_[looked_], nullptr))
         continue;
       if (kept_ == most_) {
         const Object& last = *objects_[kept_ - 1];
@@ -348,16 +348,26 @@ class Watch : public std::enable_shared_from_this<Watch> {
     return object && (request_->target.ns.empty() || object->meta.ns == request_->target.ns) &&
            selection_.by_meta(*object);
   }
-  bool keeps(const Ref<Object>& object) const {
-    return concerns(object) && (!selection_.by_body || selection_.by_body(*object));
+  bool keeps(const Ref<Object>& object, const ShownRecords* then = nullptr) const {
+    return concerns(object) && (!selection_.by_body || selection_.by_body(*object, then));
+  }
+
+  // It shows what lists show.
+  bool is_latest(const Ref<Object>& object) const {
+    if (!object)
+      return false;
+    const auto& objects = request_->visit->read()->tables.objects;
+    const auto at = objects.find({object->type, object->meta.ns, object->meta.name});
+    return at != objects.end() && at->second == object;
   }
 
   void tell(std::string& out, const ObjectHistory::Entry& entry) {
-    const bool was = keeps(entry.before), is = keeps(entry.after);
+    const ShownRecords* then = is_latest(entry.after) ? nullptr : &entry.after_shows;
+    const bool was = keeps(entry.before, &entry.before_shows), is = keeps(entry.after, then);
     if (is)
-      event(out, was ? "MODIFIED" : "ADDED", *entry.after);
+      event(out, was ? "MODIFIED" : "ADDED", *entry.after, 0, then);
     else if (was && !(entry.after && mutant(Mutant::kWatchFarewellLost)))
-      event(out, "DELETED", *entry.before, entry.seq);
+      event(out, "DELETED", *entry.before, entry.seq, &entry.before_shows);
   }
 
   // What is no object of the resource: a Status, a bookmark.
@@ -369,25 +379,26 @@ class Watch : public std::enable_shared_from_this<Watch> {
     }
   }
 
-  void event(std::string& out, std::string_view type, const Object& object, Seq seq = 0) {
-    write_event(out, type, object, seq);
+  void event(std::string& out, std::string_view type, const Object& object, Seq seq = 0,
+             const ShownRecords* then = nullptr) {
+    write_event(out, type, object, seq, then);
     request_->converted.erase({object.meta.uid, object.meta.seq});
   }
 
-  void write_event(std::string& out, std::string_view type, const Object& object, Seq seq) {
+  void write_event(std::string& out, std::string_view type, const Object& object, Seq seq, const ShownRecords* then) {
     if (request_->accepted.protobuf) {
       std::string body;
-      texts_->append(body, *request_, object, seq);
+      texts_->append(body, *request_, object, seq, then);
       out += watch_frame(type, body);
       return;
     }
     out += format(R"({{"type":"{}","object":)", type);
     if (request_->accepted.form == Accepted::Form::kTable) {
       out += list_head(*request_, seq ? seq : object.meta.seq, "", 0);
-      append_item(out, *request_, object);
+      append_item(out, *request_, object, then);
       out += list_end();
     } else {
-      texts_->append(out, *request_, object, seq);
+      texts_->append(out, *request_, object, seq, then);
     }
     out += "}\n";
   }

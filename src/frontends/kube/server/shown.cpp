@@ -19,8 +19,8 @@ namespace lockstep::kube {
 
 namespace {
 
-json::object metadata_of(const Request& request, const Object& object, Seq seq) {
-  json::object tree = shown_tree(request, object);
+json::object metadata_of(const Request& request, const Object& object, Seq seq, const PodRecords* then) {
+  json::object tree = shown_tree(request, object, {}, then);
   json::object metadata = std::move(tree["metadata"].as_object());
   if (seq)
     metadata["resourceVersion"] = std::to_string(seq);
@@ -78,7 +78,8 @@ void put_version(const Request& request, const Object& object, json::object& tre
 
 }  // namespace
 
-json::object shown_tree(const Request& request, const Object& object, json::storage_ptr storage) {
+json::object shown_tree(const Request& request, const Object& object, json::storage_ptr storage,
+                        const PodRecords* then) {
   const auto read = request.visit->read();
   json::object tree = tree_of(object, request.shown_as(), wall_offset_of(*read), std::move(storage));
   if (request.kind->custom && request.kind->custom->notes_version)
@@ -87,7 +88,7 @@ json::object shown_tree(const Request& request, const Object& object, json::stor
     if (const Node* node = read->tables.node(object.meta.name))
       show_node(tree, *node, wall_offset_of(*read));
   if (object.type == kPods)
-    show_records(request, object, tree);
+    show_records(request, object, tree, then);
   from_stored(object.type, request.api_version, tree);
   if (request.kind->custom && request.kind->custom->has_defaults)
     fill_defaults(tree, *request.kind->schema, wall_of(request));
@@ -99,8 +100,8 @@ namespace {
 // Trees that are written out at once: what they lie in is given back whole.
 constexpr std::size_t kScratchBytes = 16 << 10;
 
-json::object tree_at(const Request& request, const Object& object, Seq seq) {
-  json::object tree = shown_tree(request, object);
+json::object tree_at(const Request& request, const Object& object, Seq seq, const PodRecords* then = nullptr) {
+  json::object tree = shown_tree(request, object, {}, then);
   if (is_scale(request))
     tree = scale_of(tree, scale_paths(request));
   if (seq)
@@ -116,10 +117,10 @@ std::string encoded(const json::object& tree) {
   return std::move(*bytes);
 }
 
-void append_tree(std::string& out, const Request& request, const Object& object, Seq seq) {
+void append_tree(std::string& out, const Request& request, const Object& object, Seq seq, const PodRecords* then) {
   unsigned char scratch[kScratchBytes];
   json::monotonic_resource storage(scratch);
-  json::object tree = shown_tree(request, object, &storage);
+  json::object tree = shown_tree(request, object, &storage, then);
   if (seq)
     tree["metadata"].as_object()["resourceVersion"] = std::to_string(seq);
   out += json::serialize(tree);
@@ -127,16 +128,16 @@ void append_tree(std::string& out, const Request& request, const Object& object,
 
 }  // namespace
 
-void append_shown(std::string& out, const Request& request, const Object& object, Seq seq) {
+void append_shown(std::string& out, const Request& request, const Object& object, Seq seq, const PodRecords* then) {
   if (request.accepted.protobuf)
-    out += encoded(tree_at(request, object, seq));
+    out += encoded(tree_at(request, object, seq, then));
   else if (request.accepted.form == Accepted::Form::kMetadata)
-    out += json::serialize(metadata_of(request, object, seq));
+    out += json::serialize(metadata_of(request, object, seq, then));
   else if (is_scale(request))
     out += json::serialize(scale_of(shown_tree(request, object), scale_paths(request)));
   else if (object.type == kNodes || object.type == kPods || is_converted(object.type, request.api_version) ||
            (request.kind->custom && (request.kind->custom->has_defaults || request.kind->custom->notes_version)))
-    append_tree(out, request, object, seq);
+    append_tree(out, request, object, seq, then);
   else
     append_text(out, object, request.shown_as(), wall_offset_of(*request.visit->read()), seq);
 }
@@ -181,10 +182,10 @@ std::string list_head(const Request& request, Seq seq, const std::string& next, 
 
 std::string list_end() { return "]}"; }
 
-void append_item(std::string& out, const Request& request, const Object& object) {
+void append_item(std::string& out, const Request& request, const Object& object, const PodRecords* then) {
   if (request.accepted.form != Accepted::Form::kTable)
-    return append_shown(out, request, object);
-  const json::object tree = shown_tree(request, object);
+    return append_shown(out, request, object, 0, then);
+  const json::object tree = shown_tree(request, object, {}, then);
   const std::string include = query_of(request.http(), "includeObject");
   json::object row{{"cells", request.kind->custom
                                  ? request.kind->custom->version->columns.cells(json::value(tree), wall_of(request))

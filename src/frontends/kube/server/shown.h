@@ -3,21 +3,25 @@
 
 #include <string>
 
+#include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/server/request.h"
 
 namespace lockstep::kube {
 
-// One object in the form that the request accepts. seq: shown as its version, in the event that removes it.
-void append_shown(std::string& out, const Request& request, const Object& object, Seq seq = 0);
+// One object in the form that the request accepts. seq: shown as its version, in the event that removes it. then: what
+// a pod showed when it was told; null: what it shows now.
+void append_shown(std::string& out, const Request& request, const Object& object, Seq seq = 0,
+                  const PodRecords* then = nullptr);
 // The same with the content type that goes with it.
 void answer_shown(const Request& request, const Object& object, int status = 200);
 // The same whole, as a tree: with what follows from the records that it shows. storage: where its parts lie.
-json::object shown_tree(const Request& request, const Object& object, json::storage_ptr storage = {});
+json::object shown_tree(const Request& request, const Object& object, json::storage_ptr storage = {},
+                        const PodRecords* then = nullptr);
 
 // What stands before and behind the items of a list in that form. Between them stand the items, with commas.
 std::string list_head(const Request& request, Seq seq, const std::string& next, std::size_t left);
 std::string list_end();
-void append_item(std::string& out, const Request& request, const Object& object);
+void append_item(std::string& out, const Request& request, const Object& object, const PodRecords* then = nullptr);
 
 // A list as protobuf. Its length stands before it, so it is put together before its first byte can go.
 class ProtobufList {

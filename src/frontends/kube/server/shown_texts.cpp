@@ -37,14 +37,15 @@ std::string key_of(const Request& request, const Object& object) {
 
 }  // namespace
 
-void ShownTexts::append(std::string& out, const Request& request, const Object& object, Seq seq) {
+void ShownTexts::append(std::string& out, const Request& request, const Object& object, Seq seq,
+                        const PodRecords* then) {
   if (!same_for_all(request))
-    return request.accepted.form == Accepted::Form::kTable ? append_item(out, request, object)
-                                                           : append_shown(out, request, object, seq);
+    return request.accepted.form == Accepted::Form::kTable ? append_item(out, request, object, then)
+                                                           : append_shown(out, request, object, seq, then);
   const auto read = request.visit->read();
   Basis basis{.version = object.meta.seq, .shown_as = seq, .wall_offset = wall_offset_of(*read)};
   if (object.type == kPods)
-    basis.pod = pod_now(request, object);
+    basis.pod = pod_now(request, object, then);
   else if (object.type == kNodes)
     basis.pod.records.node = node_named(read->tables, object.meta.name);
   std::string key = key_of(request, object);
@@ -59,7 +60,7 @@ void ShownTexts::append(std::string& out, const Request& request, const Object& 
   if (fresh || text.basis != basis) {
     bytes_ -= fresh ? 0 : text.bytes();
     std::string whole;
-    append_shown(whole, request, object, seq);
+    append_shown(whole, request, object, seq, then);
     ++made_;
     text.basis = std::move(basis);
     split(text, std::move(whole), object);

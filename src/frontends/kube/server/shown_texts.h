@@ -19,7 +19,8 @@ class ShownTexts {
   explicit ShownTexts(std::size_t bytes_most = 32u << 20) : bytes_most_(bytes_most) {}
 
   // As append_shown() and append_item() write it.
-  void append(std::string& out, const Request& request, const Object& object, Seq seq = 0);
+  void append(std::string& out, const Request& request, const Object& object, Seq seq = 0,
+              const PodRecords* then = nullptr);
 
   std::size_t made() const { return made_; }  // since the start: what tests of costs count
   std::size_t bytes() const { return bytes_; }

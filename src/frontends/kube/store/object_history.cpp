@@ -16,7 +16,12 @@ std::size_t cost_of(const ObjectHistory::Entry& entry) { return 256 + (entry.bef
 void ObjectHistory::begin(const Tables& tables) {
   began_ = tables.seq;
   counts_.clear();
-  for (const auto& [key, object] : tables.objects) count(*object, 1);
+  shows_.clear();
+  for (const auto& [key, object] : tables.objects) {
+    count(*object, 1);
+    if (!object->shows.empty())
+      shows_[key] = shown_records(tables, *object);
+  }
 }
 
 void ObjectHistory::count(const Object& object, std::ptrdiff_t more) {
@@ -39,8 +44,17 @@ void ObjectHistory::change(const Tables& before, const Change& change) {
   const auto known = before.objects.find({object.type, object.meta.ns, object.meta.name});
   if ((known == before.objects.end()) != change.removed)
     count(object, change.removed ? -1 : 1);
-  kept.entries.push_back(
-      {change.seq, known == before.objects.end() ? nullptr : known->second, change.removed ? nullptr : *record});
+  Entry entry{change.seq, known == before.objects.end() ? nullptr : known->second, change.removed ? nullptr : *record,
+              {}, {}};
+  const ObjectKey key{object.type, object.meta.ns, object.meta.name};
+  if (const auto was = shows_.find(key); was != shows_.end()) {
+    entry.before_shows = std::move(was->second);
+    shows_.erase(was);
+  }
+  // An object is renewed behind what it shows: these stand in the tables already.
+  if (entry.after && !object.shows.empty())
+    shows_[key] = entry.after_shows = shown_records(before, object);
+  kept.entries.push_back(std::move(entry));
   bytes_ += cost_of(kept.entries.back());
   if (kept.entries.size() > most_.changes)
     forget_oldest(kept);

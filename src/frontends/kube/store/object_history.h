@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/shown_records.h"
 #include "routes/front_end.h"
 
 namespace lockstep::kube {
@@ -25,6 +26,9 @@ class ObjectHistory final : public FrontReader {
   struct Entry {
     Seq seq = 0;
     Ref<Object> before, after;  // null: it was made, it was removed
+    // What both showed when they were written, of objects that show work: records have moved on since. The latest
+    // version shows what the tables say.
+    ShownRecords before_shows, after_shows;
   };
 
   void begin(const Tables& tables) override;
@@ -60,6 +64,7 @@ class ObjectHistory final : public FrontReader {
 
   Most most_;
   Seq began_ = 0;
+  std::map<ObjectKey, ShownRecords> shows_;  // of the latest versions, where they show work
   std::map<std::string, Kept, std::less<>> by_type_;
   // How many of each type there are now, in each namespace and ("") in all; so a page need not walk to the end.
   std::map<std::string, std::map<std::string, std::size_t, std::less<>>, std::less<>> counts_;

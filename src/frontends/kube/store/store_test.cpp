@@ -5,6 +5,7 @@
 
 #include "frontends/kube/store/object_history.h"
 #include "frontends/kube/store/stored_object.h"
+#include "model/job.h"
 #include "model/records.h"
 
 namespace lockstep::kube {
@@ -134,6 +135,35 @@ TEST(ObjectHistory, AListGoesOnWithWhatWasThereWhenItBegan) {
   EXPECT_EQ(t.page(t.seq, 9, nullptr, "other"), "other/z=\"} left 0");
   EXPECT_EQ(t.page(t.seq, 1, nullptr, "a"), "a/a=\"} left 3");
   EXPECT_EQ(t.page(then, 1, nullptr, "a"), "a/a=\"} left 3");
+}
+
+TEST(ObjectHistory, AVersionIsToldWithWhatItShowedThen) {
+  Told t;
+  Job job;
+  job.id = JobId(7);
+  const auto put_job = [&](JobState state) {
+    job.state = state;
+    job.meta.seq = ++t.seq;
+    t.tell({t.seq, std::make_shared<const Job>(job), false});
+  };
+  const auto put_pod = [&] {
+    Object pod = *t.put("p");
+    pod.meta.seq = ++t.seq;
+    pod.shows = {{.kind = Kind::kJob, .job = job.id}};
+    t.tell({t.seq, std::make_shared<const Object>(std::move(pod)), false});
+  };
+  put_job(JobState::kRunning);
+  put_pod();
+  put_job(JobState::kCompleted);
+  put_pod();
+  t.remove("p");
+  std::string said;
+  const auto name = [](const ShownRecords& shows) {
+    return !shows.job ? "nothing " : shows.job->state == JobState::kRunning ? "running " : "completed ";
+  };
+  for (const auto& entry : *t.history.since(kType, 10)->entries)
+    said += std::string(name(entry.before_shows)) + name(entry.after_shows);
+  EXPECT_EQ(said, "nothing nothing nothing running running nothing nothing completed completed nothing ");
 }
 
 TEST(ObjectHistory, WhatIsTooLongAgoIsSaid) {
