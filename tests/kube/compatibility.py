@@ -19,8 +19,9 @@ def passed():
 
 def record(now_passed, now_failed):
     """What a run said counts from now on; what it did not run stands as it was."""
-    with open(PASSED, "w") as f:
-        f.writelines(test + "\n" for test in sorted((passed() | set(now_passed)) - set(now_failed)))
+    all_passed = sorted((passed() | set(now_passed)) - set(now_failed))
+    with open(PASSED, "w") as f:  # it is empty from here on
+        f.writelines(test + "\n" for test in all_passed)
 
 
 def reasons():

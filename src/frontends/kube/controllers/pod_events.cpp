@@ -44,10 +44,10 @@ class PodEvents {
             std::int64_t times = 1) {
     if (!takes_new_objects(view_, pod_.meta.ns))
       return;
-    Object event = event_about(view_, now_, pod_, who, type, reason, message);
-    const auto known = view_.find(event.type, event.meta.ns, event.meta.name);
-    if (known && integer_in(body_of(*known), "count").value_or(1) >= times)
+    const auto known = known_event(view_, pod_, reason, message);
+    if (known && (times <= 1 || integer_in(body_of(*known), "count").value_or(1) >= times))
       return;
+    Object event = event_about(view_, now_, pod_, who, type, reason, message);
     if (times > 1) {
       json::object body = body_of(event);
       body["count"] = times;

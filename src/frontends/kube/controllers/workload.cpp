@@ -307,11 +307,26 @@ void wish_status(Wishes& out, const Object& object, json::object body, json::obj
   wish_changed(out, with_body(object, body), object.meta.seq);
 }
 
+namespace {
+
+std::string namespace_of_events(const Object& about) {
+  return about.meta.ns.get().empty() ? "default" : about.meta.ns.get();
+}
+
+std::string event_name(const Object& about, const char* reason, const std::string& message) {
+  return format("{}.{:016x}", about.meta.name,
+                hash_of(message, hash_of(reason, hash_of(uid_text(about.meta.uid)))));
+}
+
+}  // namespace
+
+Ref<Object> known_event(const ObjectView& view, const Object& about, const char* reason, const std::string& message) {
+  return view.find(kEventType, namespace_of_events(about), event_name(about, reason, message));
+}
+
 Object event_about(const ObjectView& view, Instant now, const Object& object, const WorkloadKind& kind,
                    const char* type, const char* reason, const std::string& message) {
-  const std::string ns = object.meta.ns.get().empty() ? "default" : object.meta.ns.get();
-  const std::uint64_t what = hash_of(message, hash_of(reason, hash_of(uid_text(object.meta.uid))));
-  const std::string name = format("{}.{:016x}", object.meta.name, what);
+  const std::string ns = namespace_of_events(object), name = event_name(object, reason, message);
   const std::string time = time_text(now, view.wall_offset());
   if (const auto known = view.find(kEventType, ns, name)) {
     json::object body = body_of(*known);
@@ -340,16 +355,14 @@ Object event_about(const ObjectView& view, Instant now, const Object& object, co
 
 void wish_event(Wishes& out, const ObjectView& view, Instant now, const Object& object, const WorkloadKind& kind,
                 const char* type, const char* reason, const std::string& message) {
-  const std::string ns = object.meta.ns.get().empty() ? "default" : object.meta.ns.get();
-  if (!takes_new_objects(view, ns))
+  if (!takes_new_objects(view, namespace_of_events(object)))
     return;
-  Object event = event_about(view, now, object, kind, type, reason, message);
-  if (const auto known = view.find(kEventType, ns, event.meta.name)) {
+  if (const auto known = known_event(view, object, reason, message)) {
     const auto last = parse_timestamp(text_in(body_of(*known), "lastTimestamp"));
     if (last && wall_time(view, now).us - last->us < kEventPause.us)
       return;
   }
-  out.add(PutObject{std::move(event), 0});
+  out.add(PutObject{event_about(view, now, object, kind, type, reason, message), 0});
 }
 
 }  // namespace lockstep::kube

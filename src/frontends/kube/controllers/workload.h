@@ -93,6 +93,8 @@ void wish_status(Wishes& out, const Object& object, json::object body, json::obj
 // most.
 Object event_about(const ObjectView& view, Instant now, const Object& object, const WorkloadKind& kind,
                    const char* type, const char* reason, const std::string& message);
+// Null: it was not told yet.
+Ref<Object> known_event(const ObjectView& view, const Object& about, const char* reason, const std::string& message);
 void wish_event(Wishes& out, const ObjectView& view, Instant now, const Object& object, const WorkloadKind& kind,
                 const char* type, const char* reason, const std::string& message);
 inline constexpr const char* kNormal = "Normal";
