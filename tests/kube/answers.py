@@ -15,6 +15,7 @@ PATCHES = {"json": "application/json-patch+json", "merge": "application/merge-pa
 MADE_UP = {"uid", "resourceVersion", "creationTimestamp", "selfLink", "time", "deletionTimestamp"}
 CONTROLLERS = {"kube-controller-manager", "lockstep"}
 REVISION = "deployment.kubernetes.io/revision"  # a controller's
+CLIENTS_FAULT = ("failed to create typed patch object", "does not contain declared merge key")  # 500 there, 400 here
 STRICT = ("unknown field", "duplicate field", "already set")  # warnings that are compared: others are advice
 ADDRESSES = {"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "continue", "startTime", "lastTransitionTime", "lastUpdateTime"}
 
@@ -72,8 +73,9 @@ def read(said, key):
 
 def without_made_up(value, parent=""):
     """The object without what each server makes up by itself."""
-    if parent == "managedFields" and isinstance(value, list):  # in the order of their times, which are left out
-        return sorted((without_made_up(one) for one in value if one.get("manager") not in CONTROLLERS), key=lambda one: json.dumps(one, sort_keys=True))
+    if parent == "managedFields" and isinstance(value, list):  # their order is that of their times, which are left out
+        return {" ".join(str(one.get(key, "")) for key in ("manager", "operation", "apiVersion", "subresource")): without_made_up(one.get("fieldsV1"))
+                for one in value if one.get("manager") not in CONTROLLERS}
     if isinstance(value, list):
         return [without_made_up(one, parent) for one in value]
     if not isinstance(value, dict):
@@ -89,7 +91,7 @@ def without_made_up(value, parent=""):
         made = without_made_up(one, key)
         if key == "f:annotations":  # whose the map is depends on whether a controller has put a revision there
             made.pop(".", None)
-        if not (key in ("annotations", "f:annotations") and one and made == {}):
+        if not (key in ("annotations", "f:annotations", "f:metadata") and one and made == {}):
             out[key] = made
     return out
 
@@ -97,21 +99,26 @@ def without_made_up(value, parent=""):
 def outcome(answer):
     """What is compared of an answer: code, and reason with causes of a refusal or the object."""
     code, body, warnings = answer
-    if code in (400, 500) and isinstance(body, dict) and str(body.get("message")).startswith("failed to create typed patch object"):
-        return {"refused": "an apply that does not fit its schema"}, body["message"]  # 500 there; here the client is told that it is his
+    if code in (400, 500) and isinstance(body, dict) and any(words in str(body.get("message")) for words in CLIENTS_FAULT):
+        return {"refused": "a patch that does not fit its schema"}, body["message"]
     if isinstance(body, dict) and body.get("kind") == "Status" and body.get("status") == "Failure":
         details = body.get("details") or {}
         causes = sorted({(one.get("reason", ""), one.get("field", "")) for one in details.get("causes") or []})
-        return {"code": code, "reason": body.get("reason"), "kind": details.get("kind"), "name": details.get("name"), "causes": causes}, body.get("message")
+        return {"code": code, "reason": body.get("reason"), "kind": singular(details.get("kind")), "name": details.get("name"), "causes": causes}, body.get("message")
     made = without_made_up(body)
     if isinstance(made, dict) and made.get("kind") == "NetworkPolicy":  # counted there also when a list of nothing comes or goes
         made["metadata"].pop("generation", None)
     return {"code": code, "object": made, "warnings": [one for one in warnings if any(word in one for word in STRICT)]}, None
 
 
+def singular(kind):
+    """Which of its names a kind is called by in a refusal, plural or not, is no difference."""
+    return kind.lower().removesuffix("s") if kind else None
+
+
 def differences(ours, real, path=""):
-    """Lines that name where two values differ. Of causes one must be common: who corrects that one is told the next."""
-    if path == ".causes" and ours and real and {tuple(one) for one in ours} & {tuple(one) for one in real}:
+    """Lines that name where two values differ. Of causes one field must be common: who corrects that one is told the next."""
+    if path == ".causes" and ours and real and {one[1] for one in ours} & {one[1] for one in real}:
         return []
     if type(ours) is not type(real):
         return [f"{path or '.'}: ours {short(ours)}, real {short(real)}"]

@@ -93,7 +93,7 @@ class Maker:
         return {"ports": self.distinct(lambda: {"port": self.pick(80, 81, 82), "name": self.pick("a", "b", "c"), **self.some(
             protocol=self.pick("TCP", "UDP"), targetPort=self.pick(8080, "http"))}, "name") or [{"port": 80}], **self.some(
             selector=self.labels, sessionAffinity=lambda: self.pick("None", "ClientIP"), publishNotReadyAddresses=lambda: self.pick(True, False),
-            externalIPs=lambda: self.pick([], ["1.2.3.4"], ["1.2.3.4", "1.2.3.5"]), internalTrafficPolicy=lambda: self.pick("Cluster", "Local"))}
+            internalTrafficPolicy=lambda: self.pick("Cluster", "Local"))}
 
     def autoscaler(self):
         return {"maxReplicas": self.pick(3, 5), "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": self.pick("x", "y")}, **self.some(
@@ -136,7 +136,7 @@ class Sort:
         return {"apiVersion": self.api, "kind": self.kind, "metadata": {"name": name, **maker.metadata()}, **body}
 
 
-SORTS = [Sort("v1", "configmaps", "ConfigMap", "config_map"), Sort("apps/v1", "deployments", "Deployment", "deployment", ("status", "scale")),
+SORTS = [Sort("v1", "configmaps", "ConfigMap", "config_map"), Sort("apps/v1", "deployments", "Deployment", "deployment", ("status",)),
          Sort("v1", "services", "Service", "service", ("status",)), Sort("autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "autoscaler"),
          Sort("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy", "network_policy"), Sort("networking.k8s.io/v1", "ingresses", "Ingress", "ingress"),
          Sort("differ.example.com/v1", "widgets", "Widget", "widget", ("status", "scale"))]
@@ -154,7 +154,7 @@ def part_of(rng, value):
 def holes(rng, value):
     """The same with nulls, as merge patches remove things."""
     if isinstance(value, dict):
-        return {key: None if rng.random() < 0.15 else holes(rng, one) for key, one in value.items()}
+        return {key: None if rng.random() < 0.15 and key != "annotations" else holes(rng, one) for key, one in value.items()}
     return value
 
 
@@ -169,9 +169,14 @@ def paths_in(value, at=""):
 
 
 def json_patch(rng, current, wanted):
-    known, new = [path for path in paths_in(current) if path and "clusterIP" not in path and not path.endswith("odePort")] or ["/metadata/labels"], {path: value_at(wanted, path) for path in paths_in(wanted) if path}
+    known = [path for path in paths_in(current) if path.count("/") > 1 and "clusterIP" not in path and not path.endswith("odePort")]
+    new = {path: value_at(wanted, path) for path in paths_in(wanted) if path.count("/") > 1}
+    if not known or not new:
+        return [{"op": "add", "path": "/metadata/labels", "value": {"a": "9"}}]
     out = []
     for _ in range(rng.randint(1, 3)):
+        if out and out[-1]["op"] in ("remove", "move"):  # what follows would be about other paths
+            break
         what = rng.choice(["add", "add", "remove", "replace", "replace", "test", "copy", "move"])
         if what in ("add", "replace"):
             path = rng.choice(list(new))
@@ -183,7 +188,7 @@ def json_patch(rng, current, wanted):
             out.append({"op": what, "path": rng.choice(known)})
         else:
             out.append({"op": what, "from": rng.choice(known), "path": rng.choice(list(new))})
-    return [one for one in out if not one["path"].startswith(("/metadata/name", "/kind", "/apiVersion"))] or [{"op": "test", "path": "/kind", "value": wanted["kind"]}]
+    return [one for one in out if not one["path"].startswith("/metadata/name")] or [{"op": "test", "path": "/kind", "value": wanted["kind"]}]
 
 
 def value_at(value, path):
@@ -206,7 +211,7 @@ def directives(rng, patch):
                 walk(one)
                 if isinstance(one, dict) and rng.random() < 0.1:
                     one["$patch"] = "delete"
-    walk(patch)
+    walk(patch.get("spec"))
     return patch
 
 
@@ -243,11 +248,11 @@ class Play:
         options = f"?fieldManager={rng.choice(MANAGERS)}&fieldValidation={rng.choice(['Warn', 'Strict', 'Ignore'])}{dry}"
         if live is None and rng.random() < 0.6:
             return self.both("POST", collection + options, wanted)
-        what = rng.choice(["put", "json", "merge", "strategic", "apply", "apply", "apply", "delete" if rng.random() < 0.3 else "merge", "sub"])
+        what = rng.choice(["put" if live else "apply", "json", "merge", "strategic", "apply", "apply", "apply", "delete" if rng.random() < 0.3 else "merge", "sub"])
         if what == "put":
-            return self.put(path + options, wanted, live)
+            return self.put(path + options, wanted)
         if what == "json":
-            shown = {key: one for key, one in (live or wanted).items() if key in ("apiVersion", "kind", "spec", "data", "binaryData")}
+            shown = {key: one for key, one in (live or wanted).items() if key in ("spec", "data", "binaryData")}
             return self.both("PATCH", path + options, json_patch(rng, shown, wanted), kind=answers.PATCHES["json"])
         if what == "merge":
             return self.both("PATCH", path + options, holes(rng, part_of(rng, {k: v for k, v in wanted.items() if k not in ("apiVersion", "kind")})), kind=answers.PATCHES["merge"])
@@ -257,14 +262,14 @@ class Play:
         if what == "delete":
             return self.both("DELETE", path + "?propagationPolicy=Background" + dry)
         if what == "sub" and sort.subresources and live is not None:
-            return self.subresource(sort, path, options)
+            return self.subresource(sort, path, options, live)
         config = {**part_of(rng, {k: v for k, v in wanted.items() if k not in ("apiVersion", "kind", "metadata")}), "apiVersion": sort.api, "kind": sort.kind,
                   "metadata": {"name": name, **self.maker.metadata()}}
         if rng.random() < 0.6:
             config = wanted
         return self.both("PATCH", path + options + rng.choice(["", "&force=true"]), config, kind=answers.PATCHES["apply"])
 
-    def put(self, path, wanted, live):
+    def put(self, path, wanted):
         """Each server is told the version it gave itself."""
         name = path.split("?")[0]
         bodies = []
@@ -274,8 +279,6 @@ class Play:
             if code == 200:
                 body["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
             bodies.append(body)
-        if live is None:
-            return self.both("PUT", path, wanted)
         (a, _), (b, _) = answers.outcome(self.ours.ask("PUT", path, bodies[0])), answers.outcome(self.real.ask("PUT", path, bodies[1]))
         lines = answers.differences(a, b)
         if lines:
@@ -283,12 +286,14 @@ class Play:
             return None
         return True
 
-    def subresource(self, sort, path, options):
+    def subresource(self, sort, path, options, live):
         rng, which = self.rng, self.rng.choice(sort.subresources)
-        if which == "scale":
-            patch = {"spec": {"replicas": rng.choice([0, 0, -1, "x"] if sort.kind == "Deployment" else [1, 2, 10])}}
+        if which == "scale" and "replicas" in live.get("spec", {}):  # who sets the first number is forgotten there
+            patch = {"spec": {"replicas": rng.choice([1, 2, 10, -1, "x"])}}
             return self.both("PATCH", path + "/scale" + options, patch, kind=answers.PATCHES["merge"])
-        patch = {"status": {"replicas": rng.choice([1, 2]), "phase": "x"}, "spec": {"replicas": 5}, "metadata": {"labels": {"by": "status"}}}
+        patch = {"status": {"replicas": rng.choice([1, 2]), "phase": "x"}, "spec": {"replicas": 5}}
+        if sort.kind == "Deployment":
+            patch["metadata"] = {"labels": {"by": "status"}}
         if sort.kind == "Service":
             patch = {"status": {"loadBalancer": {"ingress": rng.choice([[], [{"ip": "1.2.3.4"}], [{"hostname": "a.example"}]])}}}
         if rng.random() < 0.5:

@@ -83,16 +83,29 @@ std::optional<Status> bad_list(const Request& request) {
   return std::nullopt;
 }
 
+bool is_custom(const Request& request) { return request.kind->custom != nullptr || !request.kind->schema; }
+
 std::optional<Status> bad_type(const Request& request) {
   const std::string type = header_of(request.http(), "content-type");
   const std::string alone(trim(std::string_view(type).substr(0, type.find(';'))));
-  const bool custom = request.kind->custom != nullptr || !request.kind->schema;
+  const bool custom = is_custom(request);
   if (alone.empty() || alone == kJsonType || alone == "application/yaml" || (alone == kProtobufType && !custom))
     return std::nullopt;
   std::vector<std::string> read{std::string(kJsonType), "application/yaml"};
   if (!custom)
     read.emplace_back(kProtobufType);
   return Status::unsupported_media_type(read);
+}
+
+std::optional<Status> bad_patch_type(const Request& request) {
+  const std::string type = header_of(request.http(), "content-type");
+  const std::string_view alone = trim(std::string_view(type).substr(0, type.find(';')));
+  std::vector<std::string> read{"application/json-patch+json", "application/merge-patch+json"};
+  if (!is_custom(request))  // nothing says how lists of custom resources are merged
+    read.emplace_back("application/strategic-merge-patch+json");
+  read.emplace_back("application/apply-patch+yaml");
+  return std::ranges::find(read, alone) == read.end() ? std::optional(Status::unsupported_media_type(read))
+                                                      : std::nullopt;
 }
 
 }  // namespace
@@ -106,6 +119,8 @@ std::optional<Status> options_refusal(const Request& request) {
   }
   if (verb == "patch") {
     if (auto bad = bad_write(request, "PatchOptions"))
+      return bad;
+    if (auto bad = bad_patch_type(request))
       return bad;
     const bool apply = header_of(request.http(), "content-type").starts_with("application/apply-patch");
     if (said(request, "force") && !apply)

@@ -552,6 +552,11 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
           metadata_of(whole)[told] = *value;
     } else {
       whole["metadata"] = draft.tree["metadata"];
+      if (request.kind->type == "deployments.apps") {
+        metadata_of(whole).erase("labels");
+        if (const json::value* labels = metadata_of(draft.old).if_contains("labels"))
+          metadata_of(whole)["labels"] = *labels;
+      }
     }
     if (const json::value* status = draft.tree.if_contains(kStatus))
       whole[kStatus] = *status;
@@ -646,6 +651,8 @@ Answered<json::object> patched(const Request& request, json::object tree) {
                                            "application/strategic-merge-patch+json", "application/apply-patch+yaml"});
   if (!out.is_object())
     return Status::bad_request("the patch leaves no object");
+  if (const json::value* metadata = out.get_object().if_contains("metadata"); metadata && !metadata->is_object())
+    return bad_patch("metadata is no object");
   return std::move(out.get_object());
 }
 
