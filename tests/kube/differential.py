@@ -288,8 +288,8 @@ class Play:
 
     def subresource(self, sort, path, options, live):
         rng, which = self.rng, self.rng.choice(sort.subresources)
-        if which == "scale" and "replicas" in live.get("spec", {}):  # who sets the first number is forgotten there
-            patch = {"spec": {"replicas": rng.choice([1, 2, 10, -1, "x"])}}
+        if which == "scale" and "replicas" in live.get("spec", {}):  # who sets the first number, or the same again, is forgotten there
+            patch = {"spec": {"replicas": rng.choice([one for one in (1, 2, 10, -1, "x") if one != live["spec"]["replicas"]])}}
             return self.both("PATCH", path + "/scale" + options, patch, kind=answers.PATCHES["merge"])
         patch = {"status": {"replicas": rng.choice([1, 2]), "phase": "x"}, "spec": {"replicas": 5}}
         if sort.kind == "Deployment":

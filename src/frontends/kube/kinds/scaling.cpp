@@ -8,6 +8,7 @@
 #include "frontends/kube/kinds/place.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/names.h"
 
 namespace lockstep::kube {
 
@@ -18,6 +19,9 @@ constexpr std::int64_t kStabilizationMax_s = 3600, kPeriodMax_s = 1800;
 void check_reference(const Place& ref) {
   ref["kind"].needed();
   ref["name"].needed();
+  for (const char* key : {"kind", "name"})
+    if (const Place word = ref[key]; !word.empty())
+      word.faults(path_segment_faults(word.text()));
   if (ref["apiVersion"].empty() || ref["apiVersion"].text().find('/') == std::string::npos)
     if (!ref["apiVersion"].is("v1"))
       ref.out().push_back(field_invalid(ref["apiVersion"].path(), json::value(ref["apiVersion"].text()),
