@@ -15,12 +15,13 @@ from kube_test import Client
 
 REQUIREMENTS = os.path.join(HERE, "kube_requirements.txt")
 BUILT = os.environ.get("LOCKSTEP_KUBERNETES_SUITE", os.path.join(TOP, "build", "kubernetes"))
+GO_BUILT = os.path.join(TOP, "build", "clients-go")
 JAVASCRIPT = "@kubernetes/client-node@1.0.0"
 
 
 def programs(name):
     """Every kubectl or helm that is here, of whatever version."""
-    found = glob.glob(os.path.join(BUILT, name + "*")) + [os.path.join(folder, name) for folder in os.environ["PATH"].split(":")] + glob.glob(f"/usr/lib/google-cloud-sdk/bin/{name}.*")
+    found = glob.glob(os.path.join(BUILT, name + "*")) + glob.glob(os.path.join(GO_BUILT, name)) + [os.path.join(folder, name) for folder in os.environ["PATH"].split(":")] + glob.glob(f"/usr/lib/google-cloud-sdk/bin/{name}.*")
     return sorted({os.path.realpath(one) for one in found if os.access(one, os.X_OK) and not os.path.isdir(one)})
 
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "frontends/kube/controllers/controllers.h"
-#include "frontends/kube/controllers/cron_schedule.h"
+#include "frontends/kube/kinds/cron_schedule.h"
 #include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/controllers/workload_rig.h"
 #include "frontends/kube/machinery/timestamps.h"

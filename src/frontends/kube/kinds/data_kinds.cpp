@@ -1,9 +1,11 @@
 // Secrets and config maps: written as text or as bytes, and some of them never changed again.
 // Source: kubernetes.io/docs/concepts/configuration (Secrets, ConfigMaps).
 #include <algorithm>
+#include <boost/json/parse.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/kinds/families.h"
+#include "frontends/kube/kinds/place.h"
 #include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/machinery/json_tree.h"
 
@@ -59,6 +61,12 @@ class DataRules final : public KindRules {
         }
     if (bytes > kBytesMax)
       out.push_back(field_too_long("data", kBytesMax));
+    if (const json::object* data = member_object(tree, "data"))
+      for (const auto& [key, value] : *data)
+        if (!part(part(tree, "binaryData"), key).is_null())
+          out.push_back(field_invalid(format("data[{}]", std::string_view(key)), json::value(key),
+                                      "duplicate of key present in binaryData"));
+    check_type(tree, out);
     if (!old)
       return;
     if (is_immutable(*old)) {
@@ -73,6 +81,43 @@ class DataRules final : public KindRules {
   }
 
  private:
+  // What a secret of a known type must hold.
+  static void check_type(const json::object& tree, FieldErrors& out) {
+    const json::value all(tree);
+    const Place secret(all, "", out), data = secret["data"];
+    const std::string type = secret["type"].text();
+    const auto need = [&](const char* key) {
+      if (!data[key].there())
+        data.entry(key).required();
+    };
+    if (type == "kubernetes.io/tls") {
+      need("tls.crt");
+      need("tls.key");
+    } else if (type == "kubernetes.io/ssh-auth") {
+      need("ssh-privatekey");
+    } else if (type == "kubernetes.io/basic-auth") {
+      if (!data["username"].there() && !data["password"].there()) {
+        need("username");
+        need("password");
+      }
+    } else if (type == "kubernetes.io/service-account-token") {
+      const Place names = secret["metadata"]["annotations"];
+      if (names["kubernetes.io/service-account.name"].empty())
+        names.entry("kubernetes.io/service-account.name").required();
+    } else if (type == "kubernetes.io/dockerconfigjson" || type == "kubernetes.io/dockercfg") {
+      const char* key = type == "kubernetes.io/dockercfg" ? ".dockercfg" : ".dockerconfigjson";
+      need(key);
+      if (const Place login = data[key]; login.there()) {
+        const auto bytes = bytes_of_base64(login.text());
+        boost::system::error_code fault;
+        json::parse(bytes.value_or(""), fault);
+        if (fault)
+          out.push_back(field_invalid(data.entry(key).path(), json::value("<secret contents redacted>"),
+                                      "it is no JSON: " + fault.message()));
+      }
+    }
+  }
+
   // A secret's stringData is for writing only.
   static void take_texts(json::object& tree) {
     const json::value* texts = tree.if_contains("stringData");

@@ -7,7 +7,9 @@
 #include <span>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/container_checks.h"
 #include "frontends/kube/kinds/families.h"
+#include "frontends/kube/kinds/pod_checks.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/sysctls.h"
 #include "frontends/kube/machinery/json_tree.h"
@@ -78,7 +80,7 @@ void check_mounts(const json::value& container, const std::string& path, const s
     const std::string name = text_in(one, "name"), target = text_in(one, "mountPath"), inside = text_in(one, "subPath");
     if (name.empty())
       out.push_back(field_required(at + ".name"));
-    else if (!volumes.contains(name))
+    if (!volumes.contains(name))
       out.push_back(field_not_found(at + ".name", json::value(name)));
     if (target.empty())
       out.push_back(field_required(at + ".mountPath"));
@@ -86,12 +88,12 @@ void check_mounts(const json::value& container, const std::string& path, const s
       out.push_back(field_invalid(at + ".mountPath", json::value(target), "must be unique"));
     for (const std::string& piece : split(inside, '/'))
       if (piece == "..")
-        out.push_back(field_invalid(at + ".subPath", json::value(inside), "must not contain '..'"));
+        out.push_back(field_invalid(path + ".volumeMounts.subPath", json::value(inside), "must not contain '..'"));
     if (inside.starts_with('/'))
-      out.push_back(field_invalid(at + ".subPath", json::value(inside), "must be a relative path"));
+      out.push_back(field_invalid(path + ".volumeMounts.subPath", json::value(inside), "must be a relative path"));
     if (text_in(one, "mountPropagation") == "Bidirectional" &&
         !flag_in(part(container, "securityContext"), "privileged"))
-      out.push_back(field_forbidden(at + ".mountPropagation",
+      out.push_back(field_forbidden(path + ".volumeMounts.mountPropagation",
                                     "Bidirectional mount propagation is available only to privileged containers"));
     if (!inside.empty() && !text_in(one, "subPathExpr").empty())
       out.push_back(field_invalid(at + ".subPathExpr", json::value(text_in(one, "subPathExpr")),
@@ -112,25 +114,10 @@ void check_ports(const json::value& container, const std::string& path, bool on_
       out.push_back(field_invalid(at + ".hostPort", json::value(*node_port), "must be between 1 and 65535, inclusive"));
     else if (on_node && node_port && *node_port != 0 && port && *node_port != *port)
       out.push_back(
-          field_invalid(at + ".containerPort", json::value(*port), "must match `hostPort` when `hostNetwork` is true"));
+          field_invalid(at + ".hostPort", json::value(*node_port), "must match `containerPort` when `hostNetwork` is true"));
     if (const std::string name = text_in(one, "name"); !name.empty())
       for (const std::string& fault : port_name_faults(name))
         out.push_back(field_invalid(at + ".name", json::value(name), fault));
-  }
-}
-
-void check_variables(const json::value& container, const std::string& path, FieldErrors& out) {
-  std::size_t i = 0;
-  for (const json::value& one : list_in(container, "env")) {
-    const std::string at = format("{}.env[{}]", path, i++), name = text_in(one, "name");
-    if (name.empty())
-      out.push_back(field_required(at + ".name"));
-    else if (name.find('=') != name.npos)
-      out.push_back(
-          field_invalid(at + ".name", json::value(name), "a valid environment variable name must not contain '='"));
-    if (!part(one, "valueFrom").is_null() && !text_in(one, "value").empty())
-      out.push_back(
-          field_invalid(at + ".valueFrom", json::value(""), "may not be specified when `value` is not empty"));
   }
 }
 
@@ -170,6 +157,10 @@ void check_rights(const json::value& container, const std::string& path, bool ow
         out.push_back(field_invalid(format("{}.securityContext.capabilities.{}", path, list), json::value(name),
                                     "names no capability"));
   const json::value& escalation = part(own, "allowPrivilegeEscalation");
+  const auto added = texts_in(part(own, "capabilities"), "add");
+  if (escalation.is_bool() && !escalation.get_bool() && std::ranges::find(added, "CAP_SYS_ADMIN") != added.end())
+    out.push_back(field_invalid(path + ".securityContext", json::value(""),
+                                "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"));
   if (escalation.is_bool() && !escalation.get_bool() && flag_in(own, "privileged"))
     out.push_back(field_invalid(path + ".securityContext", json::value(""),
                                 "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"));
@@ -193,7 +184,6 @@ void check_container(const json::object& pod, const json::value& one, const std:
   else if (trim(image) != image)
     out.push_back(field_invalid(path + ".image", json::value(image), "must not have leading or trailing whitespace"));
   check_mounts(one, path, volumes, out);
-  check_variables(one, path, out);
   check_rights(one, path, has_own_users(pod), out);
 }
 
@@ -238,6 +228,7 @@ void check_added(const json::object& pod, FieldErrors& out) {
     const std::string path = format("spec.ephemeralContainers[{}]", i++);
     check_name(text_in(one, "name"), path + ".name", names, out);
     check_container(pod, one, path, volumes, out);
+    check_container_fields(Place(one, path, out), Place(spec_of(pod), "spec", out), {.ephemeral = true});
     if (const std::string target = text_in(one, "targetContainerName"); !target.empty() && !targets.contains(target))
       out.push_back(field_not_found(path + ".targetContainerName", json::value(target)));
     for (const char* key :
@@ -335,6 +326,7 @@ void check_spec(const json::object& pod, FieldErrors& out) {
   const json::value& spec = spec_of(pod);
   if (!check_all_lists(pod, out))
     return;
+  check_pod_fields(Place(spec, "spec", out));
   check_containers(pod, check_volumes(pod, out), out);
   if (const auto deadline = integer_in(spec, "activeDeadlineSeconds");
       deadline && (*deadline < 1 || *deadline > INT32_MAX))
@@ -344,12 +336,8 @@ void check_spec(const json::object& pod, FieldErrors& out) {
     if (const std::string name = text_in(spec, key); !name.empty())
       for (const std::string& fault : dns_label_faults(name))
         out.push_back(field_invalid(std::string("spec.") + key, json::value(name), fault));
-  if (text_in(spec, "dnsPolicy") == "None" && texts_in(part(spec, "dnsConfig"), "nameservers").empty())
-    out.push_back(field_required("spec.dnsConfig.nameservers",
-                                 "must provide at least one DNS nameserver when "
-                                 "`dnsPolicy` is None"));
   if (flag_in(spec, "hostPID") && flag_in(spec, "shareProcessNamespace"))
-    out.push_back(field_invalid("spec.shareProcessNamespace", json::value(true),
+    out.push_back(field_invalid("spec.securityContext.shareProcessNamespace", json::value(true),
                                 "ShareProcessNamespace and HostPID "
                                 "cannot both be enabled"));
   check_profiles(part(spec, "securityContext"), "spec.securityContext", out);
@@ -501,7 +489,10 @@ class PodRules final : public KindRules {
  public:
   void prepare_create(json::object& tree) const override {
     tree["status"] = {{"phase", "Pending"}, {"qosClass", qos_class(tree)}};
-    object_in(tree, "spec").erase("ephemeralContainers");
+    json::object& spec = object_in(tree, "spec");
+    if (const json::value* grace = spec.if_contains("terminationGracePeriodSeconds");
+        grace && grace->is_int64() && grace->get_int64() < 0)
+      spec["terminationGracePeriodSeconds"] = 1;
   }
 
   void prepare_update(json::object& tree, const json::object& old, std::string_view subresource) const override {
@@ -532,8 +523,11 @@ class PodRules final : public KindRules {
   }
 
   void validate(const json::object& tree, const json::object* old, FieldErrors& out) const override {
-    if (!old)
+    if (!old) {
+      if (!list_in(spec_of(tree), "ephemeralContainers").empty())
+        out.push_back(field_forbidden("spec.ephemeralContainers", "cannot be set on create"));
       return check_spec(tree, out);
+    }
     if (same_json(spec_of(tree), spec_of(*old)))
       return;
     const json::value &now = spec_of(tree), &was = spec_of(*old);

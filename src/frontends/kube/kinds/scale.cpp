@@ -50,10 +50,13 @@ json::object scale_of(const json::object& tree, const ScalePaths& paths) {
   if (const json::value* selector = paths.selector.empty() ? nullptr : find_at(tree, paths.selector))
     if (const std::string text = selector_text(*selector); !text.empty())
       status["selector"] = text;
+  json::object spec;  // none is not said
+  if (const json::value count = number_or_zero(find_at(tree, paths.spec_replicas)); number_of(count) != 0)
+    spec["replicas"] = count;
   return {{"kind", "Scale"},
           {"apiVersion", "autoscaling/v1"},
           {"metadata", std::move(metadata)},
-          {"spec", {{"replicas", number_or_zero(find_at(tree, paths.spec_replicas))}}},
+          {"spec", std::move(spec)},
           {"status", std::move(status)}};
 }
 

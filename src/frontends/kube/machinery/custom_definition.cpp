@@ -191,6 +191,8 @@ void DefinitionReader::read(const json::value& object) {
   const std::string name = metadata == nullptr ? std::string() : string_in(*metadata, "name");
   if (name != made.plural + "." + made.group)
     say(field_invalid("metadata.name", json::value(name), R"(must be spec.names.plural+"."+spec.group)"));
+  if (made.group.find('.') == made.group.npos)
+    say(field_invalid("spec.group", json::value(made.group), "should be a domain with at least one dot"));
   const json::array* versions = member_array(*spec, "versions");
   if (versions == nullptr || versions->empty())
     return say(field_required("spec.versions", "must have at least one version"));

@@ -56,13 +56,41 @@ std::string meta_text(const json::value& object, std::string_view key) {
   return found == nullptr ? std::string() : std::string(text_of(*found));
 }
 
+// A value of a built-in type with nothing in it, as the real server holds it: what is no pointer is there all the same.
+json::value nothing_of(const Schema& schema) {
+  switch (schema.type) {
+    case Schema::Type::kObject: {
+      json::object out;
+      for (const Field& field : schema.fields)
+        if (field.number != 0 && field.always)
+          out[field.name] = field.pointer ? json::value() : nothing_of(*field.schema);
+      return out;
+    }
+    case Schema::Type::kInteger: return 0;
+    case Schema::Type::kBoolean: return false;
+    case Schema::Type::kString: return schema.format.empty() ? json::value("") : json::value();
+    default: return nullptr;
+  }
+}
+
 // The object as one of its kind with nothing in it: what a creation is compared with.
-json::value empty_of(const json::value& object) {
-  json::object empty;
+json::value empty_of(const json::value& object, const Schema& schema) {
+  json::value empty = nothing_of(schema);
+  if (!empty.is_object())
+    empty.emplace_object();
   for (const char* key : {"apiVersion", "kind"})
     if (const json::value* value = member(object, key))
-      empty[key] = *value;
+      empty.get_object()[key] = *value;
   return empty;
+}
+
+// The same of what an apply begins with: nothing but its name.
+json::value bare_of(const json::value& object) {
+  json::object bare;
+  for (const char* key : {"apiVersion", "kind"})
+    if (const json::value* value = member(object, key))
+      bare[key] = *value;
+  return bare;
 }
 
 // A request that empties the list says that the object is to have no managers any more.
@@ -422,7 +450,7 @@ void track_update(const json::value& live, json::value& changed, const Schema& s
   // An object that has no managers gets them with the first apply only.
   if (entries.empty() && !creates)
     return;
-  const json::value before = creates && live.is_null() ? empty_of(changed) : without_managed_fields(live);
+  const json::value before = creates && live.is_null() ? empty_of(changed, schema) : without_managed_fields(live);
   track(before, changed, schema, manager, entries);
   write_managed_fields(changed, std::move(entries));
 }
@@ -434,11 +462,11 @@ Answered<json::value> apply_configuration(const json::value& live, const json::v
   if (!read)
     return Status::internal("failed to decode managed fields: " + read.error().message);
   Entries entries = std::move(*read);
-  const json::value before = live.is_null() ? empty_of(config) : without_managed_fields(live);
+  const json::value before = live.is_null() ? bare_of(config) : without_managed_fields(live);
   if (entries.empty()) {
     FieldManager earlier = manager;
     earlier.name = kBeforeFirstApply;
-    track(empty_of(config), before, schema, earlier, entries);
+    track(empty_of(config, schema), before, schema, earlier, entries);
   }
   Applied applied = apply_once(before, config, schema, manager, entries);
   if (!applied.conflicts.empty() && force == Force::kNo) {

@@ -43,6 +43,14 @@ Atom atom_of(const Schema& schema, const json::value* value) {
   }
 }
 
+json::value nothing_in(const Schema& schema) {
+  switch (schema.type) {
+    case Schema::Type::kString: return "";
+    case Schema::Type::kInteger: return 0;
+    default: return nullptr;
+  }
+}
+
 bool atomic_map(const Schema& schema) { return schema.atomic; }
 bool atomic_list(const Schema& schema) {
   return schema.type != Schema::Type::kList || schema.list == ListKind::kAtomic;
@@ -86,6 +94,9 @@ std::optional<std::string> list_element(const Schema& list, const json::value& v
     const Field* field = element_of(list).field(name);
     if (field != nullptr && field->standard)
       key[name] = *field->standard;
+    else if (field != nullptr && field->number != 0 && !field->pointer)  // of a built-in kind: there, if only as nothing
+      if (json::value nothing = nothing_in(*field->schema); !nothing.is_null())
+        key[name] = std::move(nothing);
   }
   if (key.empty()) {
     fault = format(

@@ -3,6 +3,7 @@
 #include <boost/json/parse.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/defaulting.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/names.h"
@@ -115,9 +116,13 @@ std::optional<Status> settle_object(Request& request, json::object& tree, std::s
       return refused(strict_message(errors));
     request.warnings = errors;  // of the last try alone
   }
-  if (!request.kind->custom)
+  if (!request.kind->custom) {
     if (const auto settled = settle(tree, schema); !settled.ok())
       return refused(settled.error().message);
+  } else if (json::value* metadata = tree.if_contains("metadata"); metadata && metadata->is_object()) {
+    if (const auto settled = settle(metadata->get_object(), *builtin_schema(kObjectMetaName)); !settled.ok())
+      return refused(settled.error().message);
+  }
   const auto read = request.visit->read();
   fill_defaults(tree, schema, WallTime{(read->now + read->wall_offset).us});
   return std::nullopt;

@@ -13,6 +13,7 @@
 #include "frontends/kube/server/kinds.h"
 #include "frontends/kube/server/measures.h"
 #include "frontends/kube/server/pass_on.h"
+#include "frontends/kube/server/options.h"
 #include "frontends/kube/server/pod_actions.h"
 #include "frontends/kube/server/pod_files_route.h"
 #include "frontends/kube/server/pod_streams.h"
@@ -142,6 +143,8 @@ struct KubeServer::Inner {
     if (!allowed(*request->kind, sub, verb))
       return answer_status(*request, Status::method_not_allowed(request->resource(), verb));
     const bool named = !request->target.name.empty();
+    if (const auto bad = options_refusal(*request))
+      return answer_status(*request, *bad);
     if (named && is_connection(*request))
       return admit_connection(request, tools(), [this, request, sub] { answer_pod(request, sub); });
     if (request->kind->type == "pods" && named && answer_pod(request, sub))

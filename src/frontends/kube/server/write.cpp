@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
+#include <set>
 
 #include "base/mutant.h"
 #include "base/text.h"
@@ -12,10 +13,12 @@
 #include "frontends/kube/kinds/rules.h"
 #include "frontends/kube/kinds/versions.h"
 #include "frontends/kube/machinery/json_patch.h"
+#include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/managed_fields.h"
 #include "frontends/kube/machinery/merge_patch.h"
 #include "frontends/kube/machinery/strategic_patch.h"
+#include "frontends/kube/machinery/typed.h"
 #include "frontends/kube/server/body.h"
 #include "frontends/kube/server/conversion.h"
 #include "frontends/kube/server/custom_kinds.h"
@@ -60,7 +63,7 @@ Status invalid_object(const Request& request, const json::object& tree, const Fi
   for (const FieldError& error : errors)
     causes.push_back({std::string(reason_word(error.type)), error.body(), error.path});
   const json::value* metadata = tree.if_contains("metadata");
-  return Status::invalid(qualified_kind(request),
+  return Status::invalid(is_scale(request) && !request.kind->custom ? Qualified{"autoscaling", "Scale"} : qualified_kind(request),
                          metadata && metadata->is_object() ? text_at(metadata->get_object(), "name") : "", causes);
 }
 
@@ -76,10 +79,42 @@ bool asks_the_same(const json::object& a, const json::object& b) {
   return same_json(wanted(a), wanted(b));
 }
 
+bool is_apply(const Request& request) {
+  return header_of(request.http(), "content-type").starts_with("application/apply-patch");
+}
+
+// A patch that makes of the object what cannot be one.
+Status bad_patch(const std::string& why) {
+  return Status::invalid({"", ""}, "", {{"FieldValueInvalid", "Invalid value: " + why, "patch"}});
+}
+
 // Where the status is written and nothing else. A certificate's approval is part of it.
 bool is_status(std::string_view subresource) { return subresource == kStatus || subresource == "approval"; }
 
-bool has_generation(const Kind& kind) { return !kind.schema || kind.schema->field("spec") != nullptr; }
+// Whose changes are counted. Of built-in kinds those that the real server counts.
+bool has_generation(const Kind& kind) {
+  static const std::set<std::string_view> counted{
+      "pods", "replicationcontrollers", "podtemplates", "daemonsets.apps", "deployments.apps", "replicasets.apps",
+      "statefulsets.apps", "cronjobs.batch", "jobs.batch", "endpointslices.discovery.k8s.io",
+      "ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io", "networkpolicies.networking.k8s.io",
+      "poddisruptionbudgets.policy", "priorityclasses.scheduling.k8s.io",
+      "customresourcedefinitions.apiextensions.k8s.io", "deviceclasses.resource.k8s.io",
+      "resourceslices.resource.k8s.io", "flowschemas.flowcontrol.apiserver.k8s.io",
+      "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+      "validatingadmissionpolicies.admissionregistration.k8s.io",
+      "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+      "validatingwebhookconfigurations.admissionregistration.k8s.io",
+      "mutatingwebhookconfigurations.admissionregistration.k8s.io"};
+  return kind.custom || !kind.schema || counted.contains(kind.type);
+}
+
+// A Deployment's controller hands its annotations on, so these count, too.
+bool is_another_wish(const Kind& kind, const json::object& now, const json::object& before) {
+  if (!asks_the_same(now, before))
+    return true;
+  return kind.type == "deployments.apps" &&
+         !same_json(part(part(now, "metadata"), "annotations"), part(part(before, "metadata"), "annotations"));
+}
 
 enum class Managers : bool { kTracked, kKnown };  // kKnown: the tree brings them, as an apply has made them
 
@@ -345,14 +380,16 @@ Answered<Draft> new_draft(Request& request, const WriteTools& tools, json::objec
   const KindRules& rules = rules_of(request.kind->type);
   if (auto refused = settle_object(request, draft.tree, text))
     return std::move(*refused);
-  if (managers == Managers::kTracked)  // what admission adds is nobody's
+  rules.prepare_create(draft.tree);
+  if (managers == Managers::kTracked)  // what the server adds from here on is nobody's
     note_manager(request, draft.tree, nullptr);
-  if (request.kind->type == kPods)
+  if (request.kind->type == kPods) {
     if (auto refused = default_pod(request.visit->read()->tables, draft.tree))
       return std::move(*refused);
+    rules.prepare_create(draft.tree);  // its class follows from amounts that may have come
+  }
   if (auto refused = complete_new(request, draft.tree))
     return std::move(*refused);
-  rules.prepare_create(draft.tree);
   FieldErrors errors;
   validate_object(request, draft.tree, nullptr, errors);
   rules.validate(draft.tree, nullptr, errors);
@@ -509,7 +546,18 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
   const json::value* old_status = draft.old.if_contains(kStatus);
   if (is_status(sub)) {
     json::object whole = draft.old;
-    whole["metadata"] = draft.tree["metadata"];
+    if (request.kind->custom) {  // nothing but the status
+      for (const char* told : {"managedFields", "resourceVersion"})
+        if (const json::value* value = metadata_of(draft.tree).if_contains(told))
+          metadata_of(whole)[told] = *value;
+    } else {
+      whole["metadata"] = draft.tree["metadata"];
+      if (request.kind->type == "deployments.apps") {
+        metadata_of(whole).erase("labels");
+        if (const json::value* labels = metadata_of(draft.old).if_contains("labels"))
+          metadata_of(whole)["labels"] = *labels;
+      }
+    }
     if (const json::value* status = draft.tree.if_contains(kStatus))
       whole[kStatus] = *status;
     else
@@ -523,7 +571,7 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
   }
   const KindRules& rules = rules_of(request.kind->type);
   if (auto refused = settle_object(request, draft.tree, text))
-    return std::move(*refused);
+    return request.target.verb == "patch" && !is_apply(request) ? bad_patch(refused->message) : std::move(*refused);
   rules.prepare_update(draft.tree, draft.old, sub);
   FieldErrors errors;
   validate_object(request, draft.tree, &draft.old, errors);
@@ -532,7 +580,7 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
     return invalid_object(request, draft.tree, errors);
   if (managers == Managers::kTracked)
     note_manager(request, draft.tree, &draft.old);
-  if (has_generation(*request.kind) && !asks_the_same(draft.tree, draft.old)) {
+  if (has_generation(*request.kind) && is_another_wish(*request.kind, draft.tree, draft.old)) {
     json::value& generation = metadata_of(draft.tree)["generation"];
     generation = (generation.is_int64()    ? generation.get_int64()
                   : generation.is_uint64() ? static_cast<std::int64_t>(generation.get_uint64())
@@ -603,11 +651,9 @@ Answered<json::object> patched(const Request& request, json::object tree) {
                                            "application/strategic-merge-patch+json", "application/apply-patch+yaml"});
   if (!out.is_object())
     return Status::bad_request("the patch leaves no object");
+  if (const json::value* metadata = out.get_object().if_contains("metadata"); metadata && !metadata->is_object())
+    return bad_patch("metadata is no object");
   return std::move(out.get_object());
-}
-
-bool is_apply(const Request& request) {
-  return header_of(request.http(), "content-type").starts_with("application/apply-patch");
 }
 
 void try_apply(const Asked& request, const WriteTools& tools, int tries) {
@@ -675,6 +721,8 @@ void try_patch(const Asked& request, const WriteTools& tools, int tries) {
   const bool conditional = names_version(*tree) && !same_json(tree->at("metadata").as_object().at("resourceVersion"),
                                                               old.at("metadata").as_object().at("resourceVersion"));
   if (is_scale(*request)) {
+    if (const auto settled = settle(*tree, *builtin_kind_schema("autoscaling", "v1", "Scale")); !settled.ok())
+      return answer_status(*request, bad_patch(settled.error().message));
     if (!conditional)
       metadata_of(*tree).erase("resourceVersion");
     *tree = scaled(*request, *before, *tree);
@@ -709,6 +757,13 @@ Answered<Deletion> deletion_of(Request& request) {
   if (policy.empty())
     policy = query_of(request.http(), "propagationPolicy");
   const json::value* orphans = options.if_contains("orphanDependents");
+  const bool says_both = orphans && orphans->is_bool() && !policy.empty();
+  if (says_both)
+    return Status::invalid({"meta.k8s.io", "DeleteOptions"}, "",
+                           {{"FieldValueInvalid",
+                             format("Invalid value: \"{}\": orphanDependents and deletionPropagation cannot be both set",
+                                    policy),
+                             "propagationPolicy"}});
   if (policy == "Orphan" || (orphans && orphans->is_bool() && orphans->get_bool()) ||
       query_flag(request.http(), "orphanDependents"))
     out.dependents = RemoveObject::Dependents::kOrphan;
@@ -761,11 +816,7 @@ std::vector<CommandBody> commands_of(const Tables& tables, const Object& object,
   return out;
 }
 
-void answer_deleted(const Request& request, const Object& object) {
-  const auto reading = request.visit->read();
-  const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
-  if (now != reading->tables.objects.end() && now->second->meta.uid == object.meta.uid)
-    return answer_shown(request, *now->second, 200);
+void answer_gone(const Request& request, const Object& object) {
   json::object details{{"name", object.meta.name}};
   if (!request.kind->group.empty())
     details["group"] = request.kind->group;
@@ -776,6 +827,40 @@ void answer_deleted(const Request& request, const Object& object) {
                         {"metadata", json::object()},
                         {"status", "Success"},
                         {"details", std::move(details)}});
+}
+
+// Kinds of which the deleted object is the answer; of others it is a Status.
+bool shows_what_it_was(std::string_view type) {
+  static const std::set<std::string_view> kinds{"pods", "services", "serviceaccounts", "namespaces", "resourcequotas",
+                                                "persistentvolumes", "persistentvolumeclaims", "podtemplates",
+                                                "storageclasses.storage.k8s.io", "csidrivers.storage.k8s.io",
+                                                "csinodes.storage.k8s.io", "volumeattachments.storage.k8s.io",
+                                                "volumeattributesclasses.storage.k8s.io",
+                                                "resourceclaims.resource.k8s.io",
+                                                "resourceclaimtemplates.resource.k8s.io",
+                                                "resourceslices.resource.k8s.io", "deviceclasses.resource.k8s.io"};
+  return kinds.contains(type);
+}
+
+void answer_deleted(const Request& request, const Object& object) {
+  const auto reading = request.visit->read();
+  const auto now = reading->tables.objects.find({object.type, object.meta.ns, object.meta.name});
+  if (now != reading->tables.objects.end() && now->second->meta.uid == object.meta.uid)
+    return answer_shown(request, *now->second, 200);
+  if (shows_what_it_was(object.type))
+    return answer_shown(request, object, 200);
+  answer_gone(request, object);
+}
+
+// What a try says: whether it would go at once.
+void answer_tried_deletion(const Request& request, const Object& object, const Deletion& how) {
+  const bool kept = object.type == kPods || object.type == kNamespaces ||
+                    how.dependents != RemoveObject::Dependents::kBackground ||
+                    (object.meta.extra && !object.meta.extra->finalizers.empty());
+  if (kept || shows_what_it_was(object.type))
+    answer_shown(request, object, 200);
+  else
+    answer_gone(request, object);
 }
 
 // Goes on when rules, policies and webhooks let all of them go; else it answers.
@@ -829,7 +914,7 @@ void try_delete(const Asked& request, const WriteTools& tools, const Deletion& h
 void delete_admitted(const Asked& request, const WriteTools& tools, const Deletion& how, const Ref<Object>& object,
                      int tries) {
   if (request->dry_run)
-    return answer_shown(*request, *object, 200);
+    return answer_tried_deletion(*request, *object, how);
   if (is_converted_by_webhook(*request->kind))
     request->written = shown_tree(*request, *object);
   auto bodies = commands_of(request->visit->read()->tables, *object, how);

@@ -1,4 +1,4 @@
-#include "frontends/kube/controllers/time_zone.h"
+#include "frontends/kube/kinds/time_zone.h"
 
 #include <algorithm>
 #include <fstream>

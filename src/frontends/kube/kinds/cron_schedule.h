@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "frontends/kube/controllers/time_zone.h"
+#include "frontends/kube/kinds/time_zone.h"
 
 namespace lockstep::kube {
 

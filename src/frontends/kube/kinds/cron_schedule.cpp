@@ -1,4 +1,4 @@
-#include "frontends/kube/controllers/cron_schedule.h"
+#include "frontends/kube/kinds/cron_schedule.h"
 
 #include <algorithm>
 #include <span>
