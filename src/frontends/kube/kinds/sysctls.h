@@ -20,5 +20,6 @@ struct NodeRefusal {
   std::string reason, message;
 };
 NodeRefusal node_refusal(const json::object& pod);
+inline constexpr const char* kRejected = "Pod was rejected: ";  // how such a pod's message begins
 
 }  // namespace lockstep::kube

@@ -123,13 +123,15 @@ void try_evict(const Asked& request, std::optional<std::int64_t> grace, const st
   const json::object tree = pod_as_shown(read->tables, *pod);
   const std::string phase = text_in(part(tree, "status"), "phase");
   const bool counts = phase == "Running" && !is_deleting(*pod);  // others are not missed
-  std::vector<CommandBody> bodies = deletion_of_pod(read->tables, *pod, grace, {});
+  const std::string time = time_text(read->now, read->wall_offset);
+  std::vector<CommandBody> bodies =
+      deletion_of_pod(read->tables, disrupted(*pod, time, "EvictionByEvictionAPI", "Eviction API: evicting"), grace, {});
   if (counts) {
     const auto budget = budget_of(read->tables, *pod);
     if (!budget.ok())
       return answer_status(*request, budget.error());
     if (*budget) {
-      auto taken = take_from(**budget, tree, pod->meta.name, time_text(read->now, read->wall_offset));
+      auto taken = take_from(**budget, tree, pod->meta.name, time);
       if (!taken.ok())
         return answer_status(*request, taken.error());
       if (*taken)
@@ -179,7 +181,7 @@ void try_bind(const Asked& request, const std::string& name, const std::string& 
     auto work = pod_work(read->tables, read->now, std::move(tree), pod->meta.seq);
     if (!work.ok())
       return answer_status(*request, status_of(work.error(), kPodResource, name));
-    if (!work->waits.empty())
+    if (!work->waits.empty() && !work->failed)
       return answer_status(*request, cannot_bind(*pod, work->waits));
     bodies.push_back(std::move(work->body));
   }
