@@ -19,8 +19,9 @@ def passed():
 
 def record(now_passed, now_failed):
     """What a run said counts from now on; what it did not run stands as it was."""
+    known = passed()  # before the file is begun anew
     with open(PASSED, "w") as f:
-        f.writelines(test + "\n" for test in sorted((passed() | set(now_passed)) - set(now_failed)))
+        f.writelines(test + "\n" for test in sorted((known | set(now_passed)) - set(now_failed)))
 
 
 def reasons():

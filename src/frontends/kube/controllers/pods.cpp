@@ -82,11 +82,12 @@ class PodController final : public Reconciler {
     json::object tree = pod_as_shown(view.tables(), pod);
     if (pod_has_ended(tree))
       return;
-    if (const std::string named = text_in(spec_of(tree), "nodeName"); !named.empty() && !view.tables().node(named))
-      if (const Instant due = instant_of(view, made_at(tree)) + kNoNode; due <= now)
+    if (const std::string named = text_in(spec_of(tree), "nodeName"); !named.empty() && !view.tables().node(named)) {
+      const Instant due = instant_of(view, made_at(tree)) + kNoNode;
+      if (due <= now)
         return collect(view, pod, now, out);
-      else
-        out.look_again(due);
+      out.look_again(due);
+    }
     const json::value before = part(tree, "status");
     const auto work = pod_work(view.tables(), now, std::move(tree), pod.meta.seq);
     if (!work.ok())
