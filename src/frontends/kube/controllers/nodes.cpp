@@ -2,6 +2,7 @@
 // (kinds/node_view.h). It comes and goes with the record; one that users made for themselves is theirs.
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/kinds/node_change.h"
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/store/stored_object.h"
@@ -19,6 +20,8 @@ class NodeController final : public Reconciler {
   void woken_by(const ObjectView&, const Object& changed, std::vector<ObjectKey>& out) const override {
     if (changed.type == kNodes)
       out.push_back(key_of(changed));
+    else if (changed.type == kLeases && changed.meta.ns.get() == kLeasesOfNodes)
+      out.push_back({std::string(kNodes), "", changed.meta.name});
   }
   void woken_by_record(const ObjectView&, const Change& change, std::vector<ObjectKey>& out) const override {
     if (const auto* node = std::get_if<Ref<Node>>(&change.record))
@@ -29,6 +32,8 @@ class NodeController final : public Reconciler {
     const std::string& name = std::get<2>(key);
     const Node* node = view.tables().node(name);
     const auto object = view.find(kNodes, "", name);
+    if (node && object && !is_deleting(*object) && !object->shows.empty())
+      keep_lease(view, *node, *object, now, out);
     if (node && !object) {
       wish_new(out, view, now, kNodes, new_node_tree(*node), {{Kind::kNode, {}, 0, 0, node->id}});
     } else if (node && object && !is_deleting(*object) && !object->shows.empty()) {
@@ -44,6 +49,17 @@ class NodeController final : public Reconciler {
       if (ours)
         out.add(RemoveObject{object->type, "", name, object->meta.seq});
     }
+  }
+
+ private:
+  static void keep_lease(const ObjectView& view, const Node& node, const Object& object, Instant now, Wishes& out) {
+    const std::string ns(kLeasesOfNodes);
+    if (view.find(kLeases, ns, node.meta.name) || !takes_new_objects(view, ns))
+      return;
+    json::object tree = new_lease_tree(node);
+    tree["metadata"].as_object()["ownerReferences"] = json::array{json::object{
+        {"apiVersion", "v1"}, {"kind", "Node"}, {"name", node.meta.name}, {"uid", uid_text(object.meta.uid)}}};
+    wish_new(out, view, now, kLeases, std::move(tree), {{Kind::kNode, {}, 0, 0, node.id}});
   }
 };
 

@@ -19,6 +19,8 @@ constexpr const char* kUnschedulable = "node.kubernetes.io/unschedulable";
 constexpr const char* kNotReady = "node.kubernetes.io/not-ready";
 constexpr const char* kUnreachable = "node.kubernetes.io/unreachable";
 constexpr const char* kPodsMost = "110";
+constexpr int kLeaseSeconds = 40;
+constexpr Duration kRenewedEvery = seconds(10);
 constexpr std::string_view kHugePages = "hugepages-", kDevices = "nvidia.com/";
 constexpr const char* kReason = "lockstep.io/reason";  // annotation: why the node is drained or away
 
@@ -136,6 +138,18 @@ json::object new_node_tree(const Node& node) {
                       {"beta.kubernetes.io/os", "linux"},
                       {"beta.kubernetes.io/arch", "amd64"}};
   return {{"metadata", {{"name", node.meta.name}, {"labels", std::move(labels)}}}, {"spec", json::object()}};
+}
+
+json::object new_lease_tree(const Node& node) {
+  return {{"metadata", {{"name", node.meta.name}, {"namespace", json::string_view(kLeasesOfNodes.data(), kLeasesOfNodes.size())}}},
+          {"spec", {{"holderIdentity", node.meta.name}, {"leaseDurationSeconds", kLeaseSeconds}}}};
+}
+
+void show_lease(json::object& tree, const Node& node, Instant now, Duration wall_offset) {
+  const Instant heard = node.link == NodeLink::kUp ? now : node.seen_at;
+  const std::int64_t wall_us = (heard + wall_offset).us;
+  const std::string second = timestamp_text(WallTime{wall_us - wall_us % kRenewedEvery.us});
+  object_at(tree, "spec")["renewTime"] = second.substr(0, second.find_first_of(".Z")) + ".000000Z";
 }
 
 void show_node(json::object& tree, const Node& node, Duration wall_offset) {

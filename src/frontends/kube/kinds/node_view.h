@@ -20,6 +20,10 @@ std::vector<Counted> counted_of_node(const json::object& tree, const Node& node)
 
 // The object of a node that has just joined.
 json::object new_node_tree(const Node& node);
+// Its Lease, by which others see that its agent is heard: made once, and shown as renewed every ten seconds while it is.
+inline constexpr std::string_view kLeases = "leases.coordination.k8s.io", kLeasesOfNodes = "kube-node-lease";
+json::object new_lease_tree(const Node& node);
+void show_lease(json::object& tree, const Node& node, Instant now, Duration wall_offset);
 // Sets what the record says in the object's tree. wall_offset: adds to an Instant to give the wall clock.
 void show_node(json::object& tree, const Node& node, Duration wall_offset);
 

@@ -66,8 +66,9 @@ Answered<Ref<Object>> budget_of(const Tables& tables, const Object& pod) {
   return found;
 }
 
-Status violates(std::string why) {
-  Status status = Status::too_many_requests(kViolates, kRetrySeconds);
+// retry_seconds: 0 = nobody can say when it might do. Clients wait for as long as they are told before they ask again.
+Status violates(std::string why, std::int64_t retry_seconds = 0) {
+  Status status = Status::too_many_requests(kViolates, retry_seconds);
   status.message = kViolates;
   status.causes.push_back({"DisruptionBudget", std::move(why), ""});
   return status;
@@ -94,7 +95,8 @@ Answered<std::optional<CommandBody>> take_from(const Object& budget, const json:
   }
   if (integer_in(status, "observedGeneration").value_or(0) <
       integer_in(part(body, "metadata"), "generation").value_or(0))
-    return violates(format("The disruption budget {} is still being processed by the server.", budget.meta.name));
+    return violates(format("The disruption budget {} is still being processed by the server.", budget.meta.name),
+                    kRetrySeconds);
   const std::int64_t allowed = integer_in(status, "disruptionsAllowed").value_or(0);
   if (allowed <= 0)
     return violates(format("The disruption budget {} needs {} healthy pods and has {} currently", budget.meta.name,

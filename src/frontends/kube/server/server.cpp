@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/machinery/encodings.h"
+#include "frontends/kube/machinery/quoted.h"
 #include "frontends/kube/server/aggregated.h"
 #include "frontends/kube/server/authenticate.h"
 #include "frontends/kube/server/cluster_jobs.h"
@@ -30,6 +31,12 @@ namespace {
 
 constexpr std::size_t kBody = 3 << 20;  // an object has at most 1.5 MB; its text may be longer than what is kept of it
 
+// Whether the request is of those that go on for as long as their client wants.
+bool lasts(const Target& target) {
+  constexpr std::string_view kLasting[] = {"attach", "exec", "proxy", "log", "portforward"};
+  return target.verb == "watch" || std::ranges::find(kLasting, target.subresource) != std::end(kLasting);
+}
+
 }  // namespace
 
 struct KubeServer::Inner {
@@ -53,6 +60,12 @@ struct KubeServer::Inner {
     if (!user.ok())
       return answer_status(*visit, user.error());
     const auto target = target_of(visit->request());
+    // What a request may take is not ours to shorten, but it has to be a time.
+    if (const std::string timeout = query_of(visit->request(), "timeout");
+        !timeout.empty() && !(target && lasts(*target)) && !parse_duration(timeout))
+      return answer_status(*visit, Status::bad_request("invalid timeout specified in the request URL - time: invalid "
+                                                       "duration " +
+                                                       quoted(timeout)));
     if (const AggregatedApi* api = target ? aggregated->find(target->group, target->version) : nullptr)
       return pass_on_to(*api, visit, *target, *user);
     if (!target || target->resource.empty())

@@ -34,6 +34,11 @@ json::object metadata_of(const Request& request, const Object& object, Seq seq) 
 }
 
 constexpr std::string_view kNodes = "nodes";
+
+bool is_lease_of_node(const Object& object) {
+  return object.type == kLeases && !object.shows.empty() && object.meta.ns.get() == kLeasesOfNodes;
+}
+
 WallTime wall_of(const Request& request) {
   const auto read = request.visit->read();
   return WallTime{(read->now + read->wall_offset).us};
@@ -92,6 +97,9 @@ json::object shown_tree(const Request& request, const Object& object) {
       show_node(tree, *node, read->wall_offset);
   if (object.type == kPods)
     show_records(request, object, tree);
+  if (is_lease_of_node(object))
+    if (const Node* node = read->tables.node(object.meta.name))
+      show_lease(tree, *node, read->now, read->wall_offset);
   from_stored(object.type, request.api_version, tree);
   if (request.kind->custom && request.kind->custom->has_defaults)
     fill_defaults(tree, *request.kind->schema, wall_of(request));
@@ -133,7 +141,7 @@ void append_shown(std::string& out, const Request& request, const Object& object
     out += json::serialize(metadata_of(request, object, seq));
   else if (is_scale(request))
     out += json::serialize(scale_of(shown_tree(request, object), scale_paths(request)));
-  else if (object.type == kNodes || object.type == kPods || is_converted(object.type, request.api_version) ||
+  else if (object.type == kNodes || object.type == kPods || is_lease_of_node(object) || is_converted(object.type, request.api_version) ||
            (request.kind->custom && (request.kind->custom->has_defaults || request.kind->custom->notes_version)))
     append_tree(out, request, object, seq);
   else
