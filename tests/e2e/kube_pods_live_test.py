@@ -106,7 +106,7 @@ class KubePodsLive(unittest.TestCase):
         self.assertIn("cannot be set for an Ephemeral Container", refused.stderr)
 
     def test_whose_input_ends_leaves_a_container_that_keeps_its_own_open(self):
-        name = self.create("reader", "sh", "-c", "while read line; do echo got $line; done; echo over", stdin=True)
+        name = self.create("reader", "sh", "-c", "while read line; do echo got $line; done; echo over", container={"stdin": True})
         for word in ("one", "two"):
             begun = time.monotonic()
             self.assertEqual(self.try_kubectl("attach", "-i", name, given=word + "\n").returncode, 0)
