@@ -53,6 +53,15 @@ TEST_F(VolumeFiles, lie_behind_links_that_all_turn_at_once) {
   EXPECT_NE(::access(format("{}/{}", folder_, first).c_str(), F_OK), 0) << "the older version is gone";
 }
 
+TEST_F(VolumeFiles, that_are_given_to_a_group_can_be_read_by_it) {
+  ASSERT_TRUE(write_volume(folder_, volume({{"token", 0600, {}, "b25l"}, {"a", 0644, {}, "dHdv"}}), ::getgid()).ok());
+  struct stat stat {};
+  ASSERT_EQ(::stat((folder_ + "/token").c_str(), &stat), 0);
+  EXPECT_EQ(stat.st_mode & 07777, 0640u);
+  ASSERT_EQ(::stat((folder_ + "/a").c_str(), &stat), 0);
+  EXPECT_EQ(stat.st_mode & 07777, 0644u);
+}
+
 TEST_F(VolumeFiles, a_path_that_leads_out_is_refused_and_nothing_changes) {
   ASSERT_TRUE(write_volume(folder_, volume({{"a", 0644, {}, "b25l"}}), {}).ok());
   for (const char* path : {"../x", "/x", "a/../../x", "", "..data", "a//b", "./a"})

@@ -118,11 +118,24 @@ void Collector::look_at_dependents(Uid owner) {
     walks_[owner] = *owned->second.dependents.begin();
 }
 
-Collector::Standing Collector::standing(Uid owner) const {
+Collector::Standing Collector::standing(Uid owner, const Object& dependent) const {
   const auto it = by_uid_.find(owner);
   if (it == by_uid_.end())
     return Standing::kGone;
-  const Object& object = *objects_.at(it->second);
+  // Nobody owns anything in another room than his own: there he is nobody. What is in no room is not owned by what is
+  // in one, and so it stays.
+  const std::string &room = std::get<1>(it->second), &own = dependent.meta.ns;
+  if (!room.empty() && room != own)
+    return own.empty() ? Standing::kThere : Standing::kGone;
+  return standing(*objects_.at(it->second));
+}
+
+Collector::Standing Collector::standing(Uid owner) const {
+  const auto it = by_uid_.find(owner);
+  return it == by_uid_.end() ? Standing::kGone : standing(*objects_.at(it->second));
+}
+
+Collector::Standing Collector::standing(const Object& object) {
   if (!deleting(object))
     return Standing::kThere;
   return has_finalizer(object, kOrphan)       ? Standing::kOrphans
@@ -172,18 +185,26 @@ std::optional<Actor::Ask> Collector::decide(const Object& object) const {
   if (deleting(object))
     return finish(object);
   const auto& owners = owners_of(object.meta);
-  bool kept = owners.empty();
+  bool kept = owners.empty(), orphaned = false, waited_for = false;
+  std::set<Uid> lost;
   for (const OwnerRef& owner : owners) {
-    const Standing how = standing(owner.uid);
-    if (how == Standing::kOrphans)
-      return Ask{0,
-                 edited(object,
-                        [&](MetaExtra& extra) {
-                          std::erase_if(extra.owners, [&](const OwnerRef& one) { return one.uid == owner.uid; });
-                        }),
-                 {}};
+    const Standing how = standing(owner.uid, object);
+    orphaned |= how == Standing::kOrphans;
+    waited_for |= how == Standing::kForeground;
     kept |= how == Standing::kThere || how == Standing::kGoing;
+    if (how == Standing::kOrphans || how == Standing::kForeground || how == Standing::kGone)
+      lost.insert(owner.uid);
   }
+  // Who stays because of others is not waited for, and forgets those that go.
+  if (orphaned || (kept && !lost.empty()))
+    return Ask{0,
+               edited(object,
+                      [&](MetaExtra& extra) {
+                        std::erase_if(extra.owners, [&](const OwnerRef& one) {
+                          return lost.contains(one.uid) && (kept || standing(one.uid, object) == Standing::kOrphans);
+                        });
+                      }),
+               {}};
   if (kept)
     return std::nullopt;
   if (may_close_circle(object))
@@ -193,11 +214,11 @@ std::optional<Actor::Ask> Collector::decide(const Object& object) const {
                         for (OwnerRef& owner : extra.owners) owner.blocks = false;
                       }),
                {}};
-  const bool owns = owned_.contains(object.meta.uid);
+  const bool waits = waited_for && owned_.contains(object.meta.uid);
   using enum RemoveObject::Dependents;
   return Ask{
       0,
-      RemoveObject{object.type, object.meta.ns, object.meta.name, object.meta.seq, owns ? kForeground : kBackground},
+      RemoveObject{object.type, object.meta.ns, object.meta.name, object.meta.seq, waits ? kForeground : kBackground},
       {}};
 }
 

@@ -38,7 +38,9 @@ class Collector : public Actor {
   void link(const Key& key, const Meta& meta);
   void unlink(const Key& key, const Meta& meta);
   void look_at_dependents(Uid owner);
+  static Standing standing(const Object& object);
   Standing standing(Uid owner) const;
+  Standing standing(Uid owner, const Object& dependent) const;
   bool shows(Uid owner, JobId job) const;  // the object stands for that job
   std::optional<Ask> decide(const Key& key) const;
   std::optional<Ask> decide(const Object& object) const;

@@ -115,6 +115,63 @@ TEST_F(Collecting, TheForegroundWaitsForWhatBlocks) {
   EXPECT_EQ(names(), "c-");  // which does not block
 }
 
+std::vector<std::string> owner_names(const World& w, const std::string& name) {
+  std::vector<std::string> out;
+  const Object& object = *w.state.tables().objects.at({"x/A", "", name});
+  for (const OwnerRef& owner : object.meta.extra->owners) out.push_back(owner.name);
+  return out;
+}
+
+// Whoever has another owner forgets the one that goes, which does not wait for him.
+TEST_F(Collecting, TheForegroundDoesNotWaitForWhatStays) {
+  put("a");
+  put("other");
+  put("shared", {"a", "other"}, true);
+  put("own", {"a"}, true);
+  remove("a", RemoveObject::Dependents::kForeground);
+  rest(collector);
+  EXPECT_EQ(names(), "other shared");
+  EXPECT_EQ(owner_names(w, "shared"), std::vector<std::string>{"other"});
+}
+
+TEST_F(Collecting, AnOwnerThatIsGoneIsForgotten) {
+  put("a");
+  put("other", {}, false, {"mine"});
+  put("shared", {"a", "other"});
+  remove("a");
+  remove("other");  // its finalizer keeps it, and so what it owns
+  rest(collector);
+  EXPECT_EQ(names(), "other- shared");
+  EXPECT_EQ(owner_names(w, "shared"), std::vector<std::string>{"other"});
+}
+
+// Only what waits itself has its own dependents waited for.
+TEST_F(Collecting, InTheBackgroundTheMiddleGoesFirst) {
+  put("a");
+  put("b", {"a"});
+  put("c", {"b"}, true, {"mine"});
+  rest(collector);
+  remove("a");
+  rest(collector);
+  EXPECT_EQ(names(), "c-");
+}
+
+TEST_F(Collecting, NobodyOwnsInAnotherRoom) {
+  Object owner = object_of("a");
+  owner.meta.ns = "room";
+  w.must(PutObject{owner, 0});
+  uids["a"] = w.state.tables().objects.at({"x/A", "room", "a"})->meta.uid;
+  put("everywhere", {"a"});
+  Object elsewhere = object_of("b");
+  elsewhere.meta.ns = "other";
+  auto extra = std::make_shared<MetaExtra>();
+  extra->owners.push_back({Kind::kObject, uids["a"], "a", true, false});
+  elsewhere.meta.extra = extra;
+  w.must(PutObject{elsewhere, 0});
+  rest(collector);
+  EXPECT_EQ(names(), "everywhere a");
+}
+
 TEST_F(Collecting, ACircleOfOwnersIsNoObstacle) {
   put("a");
   put("b", {"a"}, true);

@@ -202,7 +202,7 @@ struct Http2Connection::Calls {
     if (stream->head_bytes > connection.world_.limits.header_bytes)
       return 0;  // judged when the head is complete
     const std::string_view key(reinterpret_cast<const char*>(name), name_size);
-    std::string text(reinterpret_cast<const char*>(value), value_size);
+    std::string text(trim({reinterpret_cast<const char*>(value), value_size}));
     if (key == ":method") {
       stream->request.method = std::move(text);
     } else if (key == ":path") {
@@ -290,6 +290,9 @@ Http2Connection::Http2Connection(World world) : world_(std::move(world)) {
   nghttp2_option_set_stream_reset_rate_limit(options, kResetsEach, kResetsPerSecond);
   nghttp2_option_set_max_send_header_block_length(options, 256 << 10);
   nghttp2_option_set_no_closed_streams(options, 1);
+  // Spaces around a value, which some clients send (Go's do, of a name that ends with one), are no reason to refuse a
+  // request: they are left out, as over HTTP/1.1.
+  nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(options, 1);
   CHECK(nghttp2_session_server_new2(&session_, calls, this, options) == 0);
   nghttp2_option_del(options);
   nghttp2_session_callbacks_del(calls);

@@ -130,7 +130,12 @@ class Forwarding final : public WebForwarding, public std::enable_shared_from_th
       return;
     if (timer_ != 0)
       loop_.cancel(std::exchange(timer_, 0));
-    // The stream is calling us: it goes in another turn.
+    // The stream is calling us, and may have more to say in this very turn (the answer's end, then the connection's):
+    // nobody hears it any more, and it goes in another turn.
+    if (stream_) {
+      stream_->on_data(nullptr);
+      stream_->on_close(nullptr);
+    }
     loop_.post([stream = std::shared_ptr<FdStream>(std::move(stream_))] {});
     const auto told = std::move(told_);
     told_ = {};

@@ -97,6 +97,7 @@ struct Client {
   int fd = -1;
   ContainerFrameReader reader;
   std::string unsent;
+  bool leaves = false;  // its input has ended, and the container's stays open: that was all
   bool gone = false;
 };
 
@@ -481,17 +482,18 @@ class Parent {
       if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
       client.gone = n <= 0 || !client.reader.feed({chunk, static_cast<std::size_t>(n)},
-                                                  [this](ContainerChannel channel, std::string_view bytes) {
-                                                    take_frame(channel, bytes);
+                                                  [&](ContainerChannel channel, std::string_view bytes) {
+                                                    take_frame(client, channel, bytes);
                                                   });
     }
   }
 
-  void take_frame(ContainerChannel channel, std::string_view bytes) {
+  void take_frame(Client& client, ContainerChannel channel, std::string_view bytes) {
     if (channel == ContainerChannel::kInput && !bytes.empty() && to_ >= 0) {
       input_.append(bytes);
     } else if (channel == ContainerChannel::kInput && bytes.empty()) {
       input_ends_ = input_ends_ || one_.input_ends_once;
+      client.leaves = client.leaves || !one_.input_ends_once;
     } else if (channel == ContainerChannel::kSize && one_.terminal && to_ >= 0) {
       const auto words = split_words(bytes);
       const auto columns = words.size() == 2 ? parse_uint(words[0]) : std::nullopt;
@@ -529,6 +531,12 @@ class Parent {
   }
 
   void drop_clients() {
+    for (Client& client : clients_)
+      if (client.leaves && input_.empty()) {
+        client.leaves = false;
+        append_container_frame(client.unsent, ContainerChannel::kEnd, {});
+        flush(client);
+      }
     for (auto it = clients_.begin(); it != clients_.end();)
       if (it->gone) {
         ::close(it->fd);

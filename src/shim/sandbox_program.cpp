@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "model/work_id.h"
 #include "shim/grpc_probe.h"
+#include "shim/http_look.h"
 #include "shim/process_tree.h"
 #include "shim/sandbox_keeper.h"
 #include "shim/sandbox_room.h"
@@ -35,7 +36,6 @@ namespace {
 constexpr const char* kHomeVariable = "LOCKSTEP_CONTAINER_HOME";
 constexpr const char* kWorkVariable = "LOCKSTEP_CONTAINER_WORK";
 constexpr const char* kContainerVariable = "LOCKSTEP_CONTAINER";
-constexpr std::size_t kHttpAnswer = 64;                                // of which the first line is looked at
 constexpr const char* kBeganVariable = "LOCKSTEP_CONTAINER_BEGAN_FD";  // lockstep-container hands nothing on of it
 constexpr int kFirstFreeFd = 3;
 
@@ -194,60 +194,6 @@ void end_what_is_left() {
   end_as(status);
 }
 
-// What a probe and a hook ask of a server.
-struct HttpAsk {
-  std::string host, path, post_data;
-  std::uint16_t port = 0;
-  const std::vector<std::pair<std::string, std::string>>* headers = nullptr;
-};
-
-std::string http_text(const HttpAsk& ask) {
-  std::string host = format("{}:{}", ask.host, ask.port), agent = "lockstep-probe", accept = "*/*", more;
-  if (ask.headers)
-    for (const auto& [name, value] : *ask.headers) {
-      const std::string known = lower(name);
-      if (known == "host")
-        host = value;
-      else if (known == "user-agent")
-        agent = value;
-      else if (known == "accept")
-        accept = value;
-      else
-        more += format("{}: {}\r\n", name, value);
-    }
-  std::string text = format("{} {} HTTP/1.1\r\nHost: {}\r\n", ask.post_data.empty() ? "GET" : "POST",
-                            ask.path.empty() ? "/" : ask.path, host);
-  if (!agent.empty())
-    text += format("User-Agent: {}\r\n", agent);
-  if (!accept.empty())
-    text += format("Accept: {}\r\n", accept);
-  text += more;
-  if (!ask.post_data.empty())
-    text += format("Content-Length: {}\r\n", ask.post_data.size());
-  return text + "Connection: close\r\n\r\n" + ask.post_data;
-}
-
-bool http_passes(int fd, const HttpAsk& asked) {
-  const std::string ask = http_text(asked);
-  for (std::size_t at = 0; at < ask.size();) {
-    const ssize_t n = ::send(fd, ask.data() + at, ask.size() - at, MSG_NOSIGNAL);
-    if (n <= 0)
-      return false;
-    at += static_cast<std::size_t>(n);
-  }
-  std::string answer;
-  char chunk[kHttpAnswer];
-  while (answer.size() < kHttpAnswer && answer.find('\n') == answer.npos) {
-    const ssize_t n = ::recv(fd, chunk, sizeof chunk, 0);
-    if (n <= 0)
-      break;
-    answer.append(chunk, static_cast<std::size_t>(n));
-  }
-  const auto words = split_words(answer.substr(0, answer.find('\n')));
-  const auto code = words.size() > 1 && words[0].starts_with("HTTP/") ? parse_uint(words[1]) : std::nullopt;
-  return code && *code >= 200 && *code < 400;
-}
-
 // -1: nobody listens there.
 int connect_to(const std::string& host, std::uint16_t port) {
   sockaddr_in to{};
@@ -284,10 +230,24 @@ void become_https_look(int fd, const HttpAsk& asked, const std::string& programs
   ::execl(program.c_str(), program.c_str(), "https-look", nullptr);
 }
 
-bool asks_well(int fd, const HttpAsk& asked, bool tls, const std::string& programs) {
-  if (!tls)
-    return http_passes(fd, asked);
-  become_https_look(fd, asked, programs);
+// Led on to another place of the same host, it asks there.
+bool asks_well(int fd, HttpAsk asked, bool tls, const std::string& programs) {
+  for (int led = 0; fd >= 0 && led <= kHttpRedirectsMax; ++led) {
+    if (tls) {
+      become_https_look(fd, asked, programs);
+      return false;
+    }
+    const auto answer = http_answer(fd, asked);
+    ::close(fd);
+    if (!answer)
+      return false;
+    const auto next = led_on(asked, *answer);
+    if (!next)
+      return answer->code >= 200 && answer->code < 400;
+    asked = next->ask;
+    tls = next->tls;
+    fd = connect_to(asked.host, asked.port);
+  }
   return false;
 }
 

@@ -70,6 +70,14 @@ class KubeHttp2(unittest.TestCase):
         self.assertEqual(self.root.ask("GET", "/version")[0], 200)
 
     @unittest.skipUnless(shutil.which("curl"), "curl is not installed")
+    def test_spaces_around_a_value_are_no_reason_to_refuse(self):
+        """Go's clients call themselves by the name of a test, which may end with a space."""
+        for version in ("--http2", "--http1.1"):
+            done = subprocess.run(["curl", "-sk", version, "--max-time", "10", "-H", "User-Agent: one two ", "-o", "/dev/null", "-w", "%{http_code} %{http_version}",
+                                   f"https://{self.root.host}:{self.root.port}/version"], capture_output=True, text=True)
+            self.assertIn(done.stdout, ("200 2", "200 1.1"), done.stderr)
+
+    @unittest.skipUnless(shutil.which("curl"), "curl is not installed")
     def test_requests_bodies_and_streams_of_one_connection(self):
         token = self.root.must("POST", CORE + "/default/serviceaccounts/default/token", {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
         self.root.must("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {

@@ -101,6 +101,54 @@ class KubePlacement(unittest.TestCase):
         self.root.must("DELETE", f"{self.ns}/pods/rest")
         self.placed("more")
 
+    def test_a_node_that_is_named_takes_a_pod_or_refuses_it(self):
+        """Nobody schedules it: it fails in the node agents' words instead of waiting."""
+        self.placed(self.create("first", "3", nodeName="n2"))
+        def refused(name):
+            status = self.get(name)["status"]
+            return status["phase"] == "Failed" and status["reason"]
+        self.assertEqual(refused(self.create("second", "2", nodeName="n2")), "OutOfcpu")
+        self.assertIn("requested: 2000, used: 3000, capacity: 4000", self.get("second")["status"]["message"])
+        self.assertEqual(refused(self.create("third", nodeName="n2", nodeSelector={"no": "such"})), "NodeAffinity")
+        eventually(lambda: any(e["reason"] == "OutOfcpu" for e in self.root.must("GET", self.ns + "/events")["items"]), what="an event says so")
+        # A set makes another one, after a pause, and keeps what failed.
+        self.root.must("POST", f"/apis/apps/v1/namespaces/{self.name}/replicasets", {
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},
+            "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}},
+                     "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod("x", "2", nodeName="n2")["spec"]}}})
+        of_set = lambda: [p for p in self.root.must("GET", self.ns + "/pods")["items"] if p["metadata"]["name"].startswith("web-")]
+        time.sleep(2.5)
+        self.assertLessEqual(len(of_set()), 3)
+        self.root.must("DELETE", f"{self.ns}/pods/first")
+        eventually(lambda: any(p["status"]["phase"] != "Failed" and p["spec"].get("nodeName") for p in of_set()), what="one has found room")
+
+    def test_an_eviction_and_a_word_of_others_are_seen(self):
+        name = self.create("one")
+        self.placed(name)
+        path = f"{self.ns}/pods/{name}"
+        self.root.must("PATCH", path, {"metadata": {"finalizers": ["x.org/y"]}}, kind=MERGE)
+        eventually(lambda: any(c["type"] == "Ready" for c in self.get(name)["status"]["conditions"]), what="its node has a word")
+        written = self.get(name)
+        for one in written["status"]["conditions"]:
+            if one["type"] == "Initialized":
+                one.update(status="False", reason="SaidSo")
+        answer = self.root.must("PUT", path + "/status", written)
+        self.assertIn(("Initialized", "False"), [(c["type"], c["status"]) for c in answer["status"]["conditions"]])
+        self.root.must("POST", path + "/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}})
+        eventually(lambda: self.get(name)["status"]["phase"] == "Failed", what=f"it has ended: {self.get(name)['status']}")
+        self.assertIn(("DisruptionTarget", "True", "EvictionByEvictionAPI"),
+                      [(c["type"], c["status"], c.get("reason")) for c in self.get(name)["status"]["conditions"]])
+        self.root.must("PATCH", path, {"metadata": {"finalizers": None}}, kind=MERGE)
+        eventually(lambda: self.root.ask("GET", path)[0] == 404, what="it goes")
+
+    def test_an_end_that_is_written_stops_the_pod(self):
+        name = self.create("one")
+        self.placed(name)
+        self.root.must("PATCH", f"{self.ns}/pods/{name}/status", {"status": {"phase": "Failed"}}, kind=MERGE)
+        self.assertEqual(self.get(name)["status"]["phase"], "Failed")
+        eventually(lambda: not self.c.ok("squeue", "-h").strip(), what="its job ends")
+        self.assertEqual(self.get(name)["status"]["phase"], "Failed")
+
     def test_pods_of_one_owner_are_spread(self):
         self.root.must("POST", f"/apis/apps/v1/namespaces/{self.name}/replicasets", {
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},

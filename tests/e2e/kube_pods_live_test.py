@@ -105,6 +105,14 @@ class KubePodsLive(unittest.TestCase):
         refused = self.put_subresource(name, "ephemeralcontainers", lambda tree: tree["spec"]["ephemeralContainers"].append(probed))
         self.assertIn("cannot be set for an Ephemeral Container", refused.stderr)
 
+    def test_whose_input_ends_leaves_a_container_that_keeps_its_own_open(self):
+        name = self.create("reader", "sh", "-c", "while read line; do echo got $line; done; echo over", container={"stdin": True})
+        for word in ("one", "two"):
+            begun = time.monotonic()
+            self.assertEqual(self.try_kubectl("attach", "-i", name, given=word + "\n").returncode, 0)
+            self.assertLess(time.monotonic() - begun, 10, "it does not wait for the container's end")
+        eventually(lambda: self.kubectl("logs", name) == "got one\ngot two\n", what="both were read, and it goes on")
+
     # --- what changes ---
 
     def test_another_image_starts_the_container_again(self):

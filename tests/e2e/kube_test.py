@@ -147,6 +147,9 @@ class Kube(unittest.TestCase):
         self.root.must("PATCH", maps + "?fieldManager=two&force=true", yaml.safe_dump(config_map("a", x="2")), kind=apply)
         self.root.must("PATCH", maps + "?fieldManager=one", yaml.safe_dump(config_map("a")), kind=apply)
         self.assertEqual(self.root.must("GET", maps)["data"], {"x": "2"}, "y was one's alone, x is two's")
+        flow = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a",}, "data": {"z": "3",},}'  # YAML, and no JSON
+        self.root.must("PATCH", maps + "?fieldManager=three", flow, kind=apply)
+        self.assertEqual(self.root.must("GET", maps)["data"], {"x": "2", "z": "3"})
 
     def test_lists_go_on_with_what_was_there(self):
         maps = self.namespace("pages") + "/configmaps"
@@ -197,7 +200,8 @@ class Kube(unittest.TestCase):
         self.assertEqual((status, said["reason"]), (403, "Forbidden"))
         self.assertIn(f'User "{name}" cannot list resource "secrets" in API group "" in the namespace "rights"', said["message"])
         rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]},
-                 {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["get", "list", "create", "update"]}]
+                 {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["get", "list", "create", "update"]},
+                 {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine"], "verbs": ["list"]}]
         roles = f"{RBAC}/namespaces/rights"
         self.root.must("POST", roles + "/roles", {"metadata": {"name": "reader"}, "rules": rules})
         self.root.must("POST", roles + "/rolebindings", {
@@ -205,6 +209,10 @@ class Kube(unittest.TestCase):
             "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}]})
         self.assertEqual(ann.ask("GET", ns + "/secrets")[0], 200)
         self.assertEqual(ann.ask("GET", f"{CORE}/default/secrets")[0], 403)
+        # A list of one name is allowed where that name is.
+        for fields, code in (("", 403), ("?fieldSelector=metadata.name%3Dmine", 200), ("?fieldSelector=metadata.name%3Dother", 403),
+                             ("?fieldSelector=metadata.name!%3Dmine", 403), ("?fieldSelector=metadata.namespace%3Drights", 403)):
+            self.assertEqual(ann.ask("GET", ns + "/configmaps" + fields)[0], code, fields)
         # Nobody gives away what he has not.
         status, said = ann.ask("POST", roles + "/roles", {"metadata": {"name": "all"}, "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]})
         self.assertEqual(status, 403)

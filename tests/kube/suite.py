@@ -54,7 +54,7 @@ def tests_of(name):
         return [r["test"] for r in table if r["shard"] == int(name[0])]
     if os.path.exists(name):
         with open(name) as f:
-            return [line.strip() for line in f if line.strip() and not line.startswith("#")]
+            return [line.rstrip("\n") for line in f if line.strip() and not line.startswith("#")]  # some names end with a space
     sys.exit(f"suite.py: {name} is no list and no file; known are dozen, {', '.join(needs)}, all and 1/8 to 8/8")
 
 

@@ -123,10 +123,12 @@ def module_file(*parts):
     return os.path.join(found, *parts)
 
 
-def go_program(package):
-    name = package.rsplit("/", 1)[-1]
-    path = os.path.join(FOLDER, "programs", name)
+def go_program(package, name=None, version=None):
+    """version: of its module, where the suite's own needs none of it."""
+    path = os.path.join(FOLDER, "programs", name or package.rsplit("/", 1)[-1])
     if not os.path.exists(path):
+        if version:
+            subprocess.run(["nice", "go", "get", f"{package}@{version}"], cwd=go_folder(), env=go_environment(), check=True)
         subprocess.run(["nice", "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, package], cwd=go_folder(), env=go_environment(),
                        check=True)
     return read(path)
@@ -188,11 +190,39 @@ def pet(name):
     return make
 
 
+# Busybox' own shell hands on no variables whose names have dots or dashes, which pods may have. Bash does, and words errors
+# otherwise: so it stands in only where there are such names.
+SHELL_OF_BUSYBOX = """
+#include <ctype.h>
+#include <unistd.h>
+int main(int argc, char** argv, char** envp) {
+  for (; *envp; ++envp) {
+    const char* at = *envp;
+    while (*at == '_' || isalnum((unsigned char)*at)) ++at;
+    if (at == *envp || isdigit((unsigned char)**envp) || *at != '=') return execv("/bin/bash-static", argv);
+  }
+  return execv("/bin/busybox", argv);
+}
+"""
+
+
 def busybox():
-    # Its own shell hands on no variables whose names have dots or dashes, which pods may have; bash does.
+    source = os.path.join(FOLDER, "programs", "busybox-shell.c")
+    os.makedirs(os.path.dirname(source), exist_ok=True)
+    with open(source, "w") as f:
+        f.write(SHELL_OF_BUSYBOX)
     files = without(base(), "bin/sh")
-    files["bin/sh"] = "bash-static"
+    files["bin/sh"] = (c_program(source), 0o755)
     return files, {"Env": [PATH], "Cmd": ["sh"]}, ("bash-static",)
+
+
+def sample_apiserver():
+    return base(**{"sample-apiserver": (go_program("k8s.io/sample-apiserver"), 0o755)}), {"Env": [PATH], "Entrypoint": ["/sample-apiserver"]}, ()
+
+
+def etcd():
+    return (base(**{"usr/local/bin/etcd": (go_program("go.etcd.io/etcd/server/v3", "etcd", "v3.6.4"), 0o755)}),
+            {"Env": [PATH], "Cmd": ["/usr/local/bin/etcd"]}, ())
 
 
 def nonroot():
@@ -242,6 +272,8 @@ TABLE = {
     "e2e-test-images/nonewprivs:1.3": nonewprivs,
     "e2e-test-images/nonroot:1.4": nonroot,
     "e2e-test-images/jessie-dnsutils:1.7": dnsutils,
+    "e2e-test-images/sample-apiserver:1.29.2": sample_apiserver,
+    "etcd:3.6.4-0": etcd,
 }
 
 

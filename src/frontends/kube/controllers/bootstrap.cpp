@@ -179,6 +179,10 @@ struct FirstObject {
   json::object parts;
 };
 
+json::object healthy() {
+  return {{"conditions", json::array{json::object{{"type", "Healthy"}, {"status", "True"}, {"message", "ok"}}}}};
+}
+
 const std::vector<FirstObject>& first_objects() {
   static const std::vector<FirstObject> all = {
       {"services",
@@ -224,6 +228,10 @@ const std::vector<FirstObject>& first_objects() {
                                            {"resources", json::array{"configmaps"}},
                                            {"resourceNames", json::array{"extension-apiserver-authentication"}},
                                            {"verbs", json::array{"get", "list", "watch"}}}}}}},
+      // What these programs are elsewhere are parts of the one that answers.
+      {"componentstatuses", "", "controller-manager", healthy()},
+      {"componentstatuses", "", "etcd-0", healthy()},
+      {"componentstatuses", "", "scheduler", healthy()},
       {"servicecidrs.networking.k8s.io", "", "kubernetes", {{"spec", {{"cidrs", json::array{"10.96.0.0/16"}}}}}},
       {"priorityclasses.scheduling.k8s.io",
        "",

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "frontends/kube/admission/standard_parts.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
 #include "frontends/kube/controllers/pod_reading.h"
@@ -170,6 +171,11 @@ class ClaimController final : public Reconciler {
     const std::string bound = text_in(part(tree, "spec"), "volumeName");
     if (!bound.empty())
       return keep_bound(view, claim, tree, bound, out);
+    // One that names no class has the standard one, whoever made it and whenever that class came.
+    json::object classed = tree;
+    choose_storage_class(view.tables(), classed);
+    if (!same_json(json::value(classed), json::value(tree)))
+      return wish_changed(out, in_place_of(claim, std::move(classed)), claim.meta.seq);
     const auto storage = view.find(kStorageClasses, "", storage_class_of(tree));
     const json::object rules = storage ? body_of(*storage) : json::object();
     const bool waits = text_in(rules, "volumeBindingMode") == "WaitForFirstConsumer";

@@ -109,5 +109,18 @@ TEST_F(Claims, come_with_the_pods_whose_volumes_are_ephemeral) {
   EXPECT_EQ(made->second->meta.extra->owners[0].name, "p");
 }
 
+TEST_F(Claims, of_no_class_have_the_standard_one) {
+  claim("data", R"({"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"2Gi"}}})");
+  claim("none", R"({"accessModes":["ReadWriteOnce"],"storageClassName":"","resources":{"requests":{"storage":"2Gi"}}})");
+  rig.run();
+  EXPECT_EQ(at("persistentvolumeclaims", "n", "data", "spec", "storageClassName"), "") << "there is none yet";
+  rig.put("storageclasses.storage.k8s.io",
+          R"({"metadata":{"name":"s","annotations":{"storageclass.kubernetes.io/is-default-class":"true"}},
+              "provisioner":"lockstep.io/local","volumeBindingMode":"WaitForFirstConsumer"})");
+  rig.run();
+  EXPECT_EQ(at("persistentvolumeclaims", "n", "data", "spec", "storageClassName"), "s");
+  EXPECT_EQ(at("persistentvolumeclaims", "n", "none", "spec", "storageClassName"), "") << "it asks for none";
+}
+
 }  // namespace
 }  // namespace lockstep::kube

@@ -139,8 +139,10 @@ TEST(TaintEvictions, PodsGoWhenTheyDoNotBearIt) {
   EXPECT_EQ(rig.names("pods"), (std::vector<std::string>{"loyal", "patient"}));
   rig.advance(seconds(59));
   EXPECT_EQ(rig.names("pods").size(), 2u);
+  rig.linger = true;
   rig.advance(seconds(3));
-  EXPECT_EQ(rig.names("pods"), (std::vector<std::string>{"loyal"}));
+  EXPECT_TRUE(is_deleting(*rig.find("pods", "patient")) && !is_deleting(*rig.find("pods", "loyal")));
+  EXPECT_EQ(rig.condition("pods", "patient", "DisruptionTarget"), "True DeletionByTaintManager");
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 // Source: kubernetes.io/docs/concepts/workloads/pods/disruptions; percentages round up, as its controller's do.
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <map>
 
 #include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
 #include "frontends/kube/controllers/pod_work.h"
+#include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
 #include "frontends/kube/store/stored_object.h"
@@ -68,7 +70,8 @@ class DisruptionController final : public Reconciler {
     const auto wanted = selector ? read_label_selector(*selector) : Result<LabelSelector>(LabelSelector{{}, true});
     if (!wanted.ok())
       return;
-    std::int64_t expected = 0, healthy = 0;
+    std::int64_t healthy = 0;
+    std::vector<Ref<Object>> pods;
     const std::string type(kPods);
     const auto& inside = view.inside(std::get<1>(key));
     for (auto at = inside.lower_bound({type, std::get<1>(key), ""}); at != inside.end() && std::get<0>(*at) == type;
@@ -79,9 +82,13 @@ class DisruptionController final : public Reconciler {
         for (const auto& [name, value] : pod->meta.extra->labels) labels[name] = value;
       if (!wanted->matches(labels))
         continue;
-      ++expected;
+      pods.push_back(pod);
       healthy += is_healthy(pod_as_shown(view.tables(), *pod)) && !is_deleting(*pod);
     }
+    // Of a number that must be there the pods are counted; of parts, what their controllers are to have.
+    const json::value* least_wanted = member(spec, "minAvailable");
+    const std::int64_t expected = least_wanted && is_number(*least_wanted) ? static_cast<std::int64_t>(pods.size())
+                                                                           : wanted_of_controllers(view, pods);
     std::int64_t desired = 0;
     if (const auto least = amount_of(member(spec, "minAvailable"), expected))
       desired = *least;
@@ -97,6 +104,7 @@ class DisruptionController final : public Reconciler {
     status["desiredHealthy"] = desired;
     status["expectedPods"] = expected;
     status["disruptionsAllowed"] = allowed;
+    forget_gone(status, view, budget->meta.ns);
     put_condition(status, allowed > 0, time_text(now, view.wall_offset()), status["observedGeneration"]);
     if (same_json(before, status))
       return;
@@ -105,6 +113,50 @@ class DisruptionController final : public Reconciler {
   }
 
  private:
+  // How many pods their controllers are to have together. Pods of nobody are none; of controllers without a number
+  // (a DaemonSet, somebody's own) those that are there are counted.
+  static std::int64_t wanted_of_controllers(const ObjectView& view, const std::vector<Ref<Object>>& pods) {
+    std::map<Uid, std::int64_t> wanted;
+    for (const Ref<Object>& pod : pods) {
+      const OwnerRef* ref = controller_ref(*pod);
+      if (!ref)
+        continue;
+      Ref<Object> owner = controller_named(view, pod->meta.ns, *ref);
+      if (const OwnerRef* above = owner ? controller_ref(*owner) : nullptr)
+        if (Ref<Object> other = controller_named(view, pod->meta.ns, *above))
+          owner = std::move(other);
+      if (owner)
+        wanted[owner->meta.uid] = whole_in(part(body_of(*owner), "spec"), "replicas", 1);
+      else
+        ++wanted[ref->uid];
+    }
+    std::int64_t sum = 0;
+    for (const auto& [uid, count] : wanted) sum += count;
+    return sum;
+  }
+
+  static Ref<Object> controller_named(const ObjectView& view, std::string_view ns, const OwnerRef& ref) {
+    for (const std::string_view type : {"replicasets.apps", "deployments.apps", "statefulsets.apps", "replicationcontrollers"})
+      if (auto found = view.find(type, ns, ref.name); found && found->meta.uid == ref.uid)
+        return found;
+    return nullptr;
+  }
+
+  // Evicted pods are named until they are seen to go.
+  static void forget_gone(json::object& status, const ObjectView& view, std::string_view ns) {
+    const json::value* had = status.if_contains("disruptedPods");
+    if (!had || !had->is_object())
+      return;
+    json::object left;
+    for (const auto& [name, time] : had->get_object())
+      if (const auto pod = view.find(kPods, ns, std::string_view(name)); pod && !is_deleting(*pod))
+        left[name] = time;
+    if (left.empty())
+      status.erase("disruptedPods");
+    else
+      status["disruptedPods"] = std::move(left);
+  }
+
   static void put_condition(json::object& status, bool allowed, const std::string& time,
                             const json::value& generation) {
     json::object wanted{{"type", "DisruptionAllowed"},

@@ -59,9 +59,9 @@ class PodEvents {
 
   void tell_unplaced() {
     const json::object body = body_of(pod_);
-    if (const NodeRefusal refusal = node_refusal(body);
-        !refusal.reason.empty() && text_in(part(body, "status"), "reason") == refusal.reason)
-      tell(kNode, kWarning, refusal.reason.c_str(), refusal.message);
+    const json::value& status = part(body, "status");
+    if (const std::string words = text_in(status, "message"); words.starts_with(kRejected))
+      tell(kNode, kWarning, text_in(status, "reason").c_str(), words.substr(std::string_view(kRejected).size()));
     for (const json::value& one : list_in(part(body, "status"), "conditions"))
       if (text_in(one, "type") == "PodScheduled" && text_in(one, "reason") == "Unschedulable")
         tell(kScheduler, kWarning, "FailedScheduling", text_in(one, "message"));

@@ -53,6 +53,8 @@ struct PodReading {
 
   bool deleting() const { return object->meta.extra && object->meta.extra->deleting; }
   bool ended() const { return phase == Phase::kSucceeded || phase == Phase::kFailed; }
+  // Its node did not take it: no container of it has ever been there.
+  bool refused() const { return phase == Phase::kFailed && containers.empty(); }
   // Neither ended nor being deleted.
   bool active() const { return !ended() && !deleting(); }
   // Ready for at least that long.

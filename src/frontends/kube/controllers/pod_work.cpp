@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "frontends/kube/controllers/new_object.h"
 #include "frontends/kube/kinds/claims.h"
+#include "frontends/kube/kinds/node_admission.h"
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_job.h"
@@ -223,14 +224,16 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
   if (text_in(spec, "nodeName").empty() && !scheduler.empty() && scheduler != kScheduler)
     return PodWork{PutObject{object_of(kPods, std::move(tree)), if_seq},
                    format("scheduler {} is to bind it", scheduler)};
-  if (NodeRefusal refusal = node_refusal(tree); !refusal.reason.empty()) {
+  const auto fail = [&](NodeRefusal refusal) {
     json::object& status = tree["status"].is_object() ? tree["status"].get_object() : tree["status"].emplace_object();
     status["phase"] = "Failed";
     status["reason"] = std::move(refusal.reason);
-    status["message"] = "Pod was rejected: " + refusal.message;
+    status["message"] = kRejected + refusal.message;
     status["startTime"] = time_text(now, wall_offset_of(tables));
-    return PodWork{PutObject{object_of(kPods, std::move(tree)), if_seq}, std::move(refusal.message)};
-  }
+    return PodWork{PutObject{object_of(kPods, std::move(tree)), if_seq}, std::move(refusal.message), true};
+  };
+  if (NodeRefusal refusal = node_refusal(tree); !refusal.reason.empty())
+    return fail(std::move(refusal));
   auto claims = claims_of(tables, tree);
   if (!claims.ok())
     return wait("Unschedulable", claims.error().message);
@@ -251,6 +254,10 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
   site.nice = static_cast<std::int32_t>(
       -std::clamp<std::int64_t>(integer_in(spec, "priority").value_or(0), -kNiceMost, kNiceMost));
   JobSpec job = TRY(job_of_pod(tree, site));
+  // Nobody has looked whether there is room: the node itself does, when the pod comes.
+  if (const Node* node = tables.node(text_in(spec, "nodeName")); node && node->link == NodeLink::kUp)
+    if (NodeRefusal refusal = refused_by_node(tables, *node, tree, job.groups.get().front()); !refusal.reason.empty())
+      return fail(std::move(refusal));
   if (std::string why = refused_by_all(tables, job.groups.get().front()); !why.empty())
     return wait("Unschedulable", std::move(why));
   drop_scheduled(tree);
@@ -260,6 +267,25 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
   ask.spec = std::make_shared<const JobSpec>(std::move(job));
   ask.objects.push_back(std::move(object));
   return PodWork{std::move(ask), {}};
+}
+
+Object disrupted(const Object& pod, const std::string& time, const char* reason, const std::string& message) {
+  json::object body = body_of(pod);
+  json::value& status = body["status"];
+  if (!status.is_object())
+    status.emplace_object();
+  json::array conditions;
+  for (const json::value& one : list_in(status, "conditions"))
+    if (text_in(one, "type") != "DisruptionTarget")
+      conditions.push_back(one);
+  conditions.push_back({{"type", "DisruptionTarget"},
+                        {"status", "True"},
+                        {"lastProbeTime", nullptr},
+                        {"lastTransitionTime", time},
+                        {"reason", reason},
+                        {"message", message}});
+  status.as_object()["conditions"] = std::move(conditions);
+  return with_body(pod, body);
 }
 
 Object with_grace(const Object& pod, std::int64_t seconds) {

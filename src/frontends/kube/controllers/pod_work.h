@@ -17,6 +17,7 @@ namespace json = boost::json;
 struct PodWork {
   CommandBody body;   // SubmitJob with the object, or PutObject
   std::string waits;  // why it has no job yet; "" = it has
+  bool failed = false;  // and will have none: its node does not take it
 };
 
 // The command that makes the pod. tree: whole, with its defaults, admitted; its status says what there is to say of
@@ -26,6 +27,9 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
 // The same without a job: it could not be submitted.
 CommandBody pod_without_work(const Tables& tables, Instant now, json::object tree, const std::string& why,
                              Seq if_seq = 0);
+
+// The object with the condition DisruptionTarget: it ends for a reason that is not its own. time: of the wall clock.
+Object disrupted(const Object& pod, const std::string& time, const char* reason, const std::string& message);
 
 // The object with metadata.deletionGracePeriodSeconds.
 Object with_grace(const Object& pod, std::int64_t seconds);

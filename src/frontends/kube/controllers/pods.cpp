@@ -8,10 +8,13 @@
 #include "frontends/kube/controllers/new_object.h"
 #include "frontends/kube/controllers/pod_events.h"
 #include "frontends/kube/controllers/pod_work.h"
+#include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/timestamps.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
 
 namespace lockstep::kube {
@@ -20,6 +23,7 @@ namespace {
 
 constexpr std::int32_t kKill = 9;
 constexpr Duration kResizeAgain = seconds(15);
+constexpr Duration kNoNode = seconds(60);  // a pod that names a node which nobody knows is kept for so long
 // What a pod without a job may wait for.
 constexpr std::string_view kAwaited[] = {"nodes", "persistentvolumeclaims", "persistentvolumes",
                                          "storageclasses.storage.k8s.io"};
@@ -70,7 +74,7 @@ class PodController final : public Reconciler {
     else if (is_deleting(pod))
       kill_late(pod, *records.job, now, out);
     else if (records.job->state == JobState::kRunning)
-      resize(view, pod, *records.job, now, out);
+      see_running(view, pod, *records.job, now, out);
   }
 
  private:
@@ -78,6 +82,12 @@ class PodController final : public Reconciler {
     json::object tree = pod_as_shown(view.tables(), pod);
     if (pod_has_ended(tree))
       return;
+    if (const std::string named = text_in(spec_of(tree), "nodeName"); !named.empty() && !view.tables().node(named)) {
+      const Instant due = instant_of(view, made_at(tree)) + kNoNode;
+      if (due <= now)
+        return collect(view, pod, now, out);
+      out.look_again(due);
+    }
     const json::value before = part(tree, "status");
     const auto work = pod_work(view.tables(), now, std::move(tree), pod.meta.seq);
     if (!work.ok())
@@ -90,9 +100,29 @@ class PodController final : public Reconciler {
       out.add(work->body, read);
   }
 
+  static WallTime made_at(const json::object& tree) {
+    return parse_timestamp(text_in(part(tree, "metadata"), "creationTimestamp")).value_or(WallTime{});
+  }
+
+  static void collect(const ObjectView& view, const Object& pod, Instant now, Wishes& out) {
+    Object gone = disrupted(pod, time_text(now, view.wall_offset()), "DeletionByPodGC", "PodGC: node no longer exists");
+    json::object body = body_of(gone);
+    body["status"].as_object()["phase"] = "Failed";
+    out.add(PutObject{with_body(gone, body), pod.meta.seq}, {}, {RemoveObject{pod.type, pod.meta.ns, pod.meta.name, 0}});
+  }
+
+  static void see_running(const ObjectView& view, const Object& pod, const Job& job, Instant now, Wishes& out) {
+    const json::object body = body_of(pod);
+    if (pod_has_ended(body))  // somebody has said so, for good: it is stopped
+      out.add(CancelJob{.target = {job.id, {}}}, {.records = {{job.id, job.meta.seq}, {key_of(pod), pod.meta.seq}}});
+    else
+      resize(view, pod, body, job, now, out);
+  }
+
   // What there was no room for when it was asked for is asked for again, unless its node never had it.
-  static void resize(const ObjectView& view, const Object& pod, const Job& job, Instant now, Wishes& out) {
-    const PodSize wanted = size_of_pod(body_of(pod));
+  static void resize(const ObjectView& view, const Object& pod, const json::object& body, const Job& job, Instant now,
+                     Wishes& out) {
+    const PodSize wanted = size_of_pod(body);
     const Resources& has = job.spec->groups.front().per_task;
     if (wanted == size_of(has))
       return;

@@ -27,6 +27,7 @@ struct ReplicaLook {
   const Object& set;
   json::object body;
   Pods pods;  // active ones that it has
+  WallTime pause_end;  // before it makes no pod: nodes have refused the last ones
   std::int64_t wanted = 1, min_ready = 0;
 };
 
@@ -56,6 +57,27 @@ std::map<std::string, int> crowds(const ReplicaLook& look) {
   return out;
 }
 
+// Pods that their node has refused stay, and others are made in their place: the more there were of late, the later.
+WallTime pause_after_refusals(const ReplicaLook& look) {
+  constexpr Duration kFirst = seconds(1), kMost = minutes(1), kOfLate = minutes(10);
+  constexpr int kDoublings = 6;
+  WallTime last;
+  int refused = 0;
+  for (const ObjectKey& key : look.view.dependents(look.set.meta.uid)) {
+    if (std::get<0>(key) != kPodType)
+      continue;
+    const auto pod = look.view.pod(std::get<1>(key), std::get<2>(key));
+    if (!pod || !pod->refused() || pod->created.us + kOfLate.us < look.wall.us)
+      continue;
+    ++refused;
+    last = std::max(last, pod->created);
+  }
+  if (refused == 0)
+    return {};
+  const std::int64_t pause = std::min(kMost.us, kFirst.us << std::min(refused - 1, kDoublings));
+  return {last.us + pause};
+}
+
 // Why not all pods could be made; nothing: they could.
 std::optional<std::string> fit_number(ReplicaLook& look, Wishes& out) {
   const std::int64_t have = static_cast<std::int64_t>(look.pods.size());
@@ -69,6 +91,10 @@ std::optional<std::string> fit_number(ReplicaLook& look, Wishes& out) {
   }
   if (have == look.wanted || !takes_new_objects(look.view, look.set.meta.ns))
     return std::nullopt;
+  if (look.pause_end > look.wall) {
+    out.look_again(instant_of(look.view, look.pause_end));
+    return std::nullopt;
+  }
   NewPods made(look.view, look.now, look.set, look.kind, out.refused);
   const json::value& pod_template = part(part(look.body, "spec"), "template");
   std::optional<std::string> refused;
@@ -133,7 +159,7 @@ class ReplicaController final : public Reconciler {
     const auto set = view.find(kind_.type, std::get<1>(key), std::get<2>(key));
     if (!set)
       return;
-    ReplicaLook look{view, now, wall_time(view, now), kind_, *set, body_of(*set), {}, 1, 0};
+    ReplicaLook look{view, now, wall_time(view, now), kind_, *set, body_of(*set), {}, {}, 1, 0};
     const json::value& spec = part(look.body, "spec");
     look.wanted = std::max<std::int64_t>(0, whole_in(spec, "replicas", 1));
     look.min_ready = std::max<std::int64_t>(0, whole_in(spec, "minReadySeconds", 0));
@@ -141,6 +167,8 @@ class ReplicaController final : public Reconciler {
     for (const Ref<Object>& pod : claim(view, *set, kind_, selector_of(look.body), kPodType, out, active))
       look.pods.push_back(view.pod(pod->meta.ns.get(), pod->meta.name));
     std::optional<std::string> refused;
+    if (static_cast<std::int64_t>(look.pods.size()) < look.wanted)
+      look.pause_end = pause_after_refusals(look);
     if (!is_deleting(*set))
       refused = fit_number(look, out);
     const json::object* had = member_object(look.body, "status");

@@ -144,5 +144,32 @@ TEST(ReplicaSets, ADoubledControllerMakesNothingTwice) {
   EXPECT_EQ(rig.names("pods"), pods);
 }
 
+// As a node does that has no room for a pod which was bound to it by name.
+void refuse_all(WorkloadRig& rig) {
+  for (const std::string& name : rig.names("pods"))
+    if (text_in(rig.status("pods", name), "phase") != "Failed")
+      rig.edit("pods", name, [](json::object& tree) {
+        json::object status{{"phase", "Failed"}, {"reason", "NodePorts"}};
+        tree["status"] = std::move(status);
+      });
+  rig.run();
+}
+
+TEST(ReplicaSets, PodsThatAreRefusedAreMadeAgainLaterAndLater) {
+  WorkloadRig rig = set_rig();
+  rig.put(kSets, kSet);
+  resize(rig, 1);
+  ASSERT_EQ(rig.names("pods").size(), 1u);
+  refuse_all(rig);
+  EXPECT_EQ(rig.names("pods").size(), 1u);
+  rig.advance(seconds(1));
+  EXPECT_EQ(rig.names("pods").size(), 2u);
+  refuse_all(rig);
+  rig.advance(millis(1500));
+  EXPECT_EQ(rig.names("pods").size(), 2u);
+  rig.advance(millis(600));
+  EXPECT_EQ(rig.names("pods").size(), 3u);
+}
+
 }  // namespace
 }  // namespace lockstep::kube

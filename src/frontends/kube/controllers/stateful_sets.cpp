@@ -23,6 +23,7 @@ constexpr WorkloadKind kStatefulKind{"statefulsets.apps", "apps/v1", "StatefulSe
 constexpr std::string_view kClaimType = "persistentvolumeclaims";
 constexpr const char* kHashOfRevision = "controller.kubernetes.io/hash";
 constexpr const char *kPodName = "statefulset.kubernetes.io/pod-name", *kPodIndex = "apps.kubernetes.io/pod-index";
+constexpr Duration kRefusedPause = seconds(1);
 constexpr WorkloadKind kPodKind{"pods", "v1", "Pod", ""};
 
 // The number behind the set's name. Nothing: it is no member's name.
@@ -133,7 +134,11 @@ class StatefulLook {
       return true;
     }
     if (pod->ended()) {
-      drop(*pod);
+      // One that its node refuses is not made again and again without a pause.
+      if (const WallTime due{pod->created.us + kRefusedPause.us}; pod->refused() && due > wall_)
+        out_.look_again(instant_of(view_, due));
+      else
+        drop(*pod);
       return true;
     }
     if (pod->phase == PodReading::Phase::kPending)

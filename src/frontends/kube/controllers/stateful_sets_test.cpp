@@ -144,5 +144,21 @@ TEST(StatefulSets, OrdinalsMayStartElsewhere) {
   EXPECT_EQ(rig.names("pods"), (Names{"db-5", "db-6"}));
 }
 
+TEST(StatefulSets, AMemberThatItsNodeRefusesIsMadeAgainAfterAPause) {
+  WorkloadRig rig = stateful_rig();
+  rig.put(kStateful, stateful("", 1));
+  rig.run();
+  const Uid first = rig.find("pods", "db-0")->meta.uid;
+  rig.edit("pods", "db-0", [](json::object& tree) {
+    json::object status{{"phase", "Failed"}, {"reason", "NodePorts"}};
+    tree["status"] = std::move(status);
+  });
+  rig.run();
+  EXPECT_EQ(rig.find("pods", "db-0")->meta.uid, first);
+  rig.advance(seconds(1));
+  ASSERT_TRUE(rig.find("pods", "db-0"));
+  EXPECT_NE(rig.find("pods", "db-0")->meta.uid, first);
+}
+
 }  // namespace
 }  // namespace lockstep::kube

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/pod_reading.h"
+#include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/machinery/json_tree.h"
@@ -114,8 +115,12 @@ class TaintEvictions final : public Reconciler {
     if (when > wall_time(view, now))
       return out.look_again(instant_of(view, when));
     const std::string message = format("Marking for deletion Pod {}/{}", pod.meta.ns.get(), pod.meta.name);
-    out.add(RemoveObject{pod.type, pod.meta.ns, pod.meta.name, pod.meta.seq}, {},
-            {PutObject{event_about(view, now, pod, kEvictedKind, kNormal, "TaintManagerEviction", message), 0}});
+    out.add(PutObject{disrupted(pod, time_text(now, view.wall_offset()), "DeletionByTaintManager",
+                                "Taint manager: deleting due to NoExecute taint"),
+                      pod.meta.seq},
+            {},
+            {RemoveObject{pod.type, pod.meta.ns, pod.meta.name, 0},
+             PutObject{event_about(view, now, pod, kEvictedKind, kNormal, "TaintManagerEviction", message), 0}});
   }
 };
 

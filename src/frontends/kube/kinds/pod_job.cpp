@@ -7,6 +7,7 @@
 #include "frontends/kube/kinds/pod_containers.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/quota.h"
+#include "frontends/kube/kinds/sysctls.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "model/bounds.h"
 #include "wire/front_end_files.h"
@@ -190,7 +191,7 @@ Sandbox sandbox_of(const json::object& pod, const PodSite& site) {
   out.aliases = aliases_of(spec);
   out.lookup = lookup_of(pod, site);
   for (const json::value& one : list_in(security, "sysctls"))
-    out.sysctls.emplace_back(text_in(one, "name"), text_in(one, "value"));
+    out.sysctls.emplace_back(sysctl_with_dots(text_in(one, "name")), text_in(one, "value"));
   if (const auto group = integer_in(security, "fsGroup"); group && *group >= 0 && *group <= UINT32_MAX)
     out.files_group = static_cast<std::uint32_t>(*group);
   out.files_group_where_other = text_in(security, "fsGroupChangePolicy") == "OnRootMismatch";

@@ -241,5 +241,17 @@ TEST(PodFields, QualityOfService) {
   EXPECT_EQ(qos_class(pod(R"({"containers":[{"resources":{"requests":{"cpu":"1"}}}]})")), "Burstable");
 }
 
+TEST(PodJob, SettingsOfTheKernelAreNamedWithDots) {
+  PodSite site;
+  site.namespaces = [](const json::value&) { return std::vector<std::string>(); };
+  const auto job = job_of_pod(
+      json::parse(R"({"metadata":{"name":"p","namespace":"n"},"spec":{"containers":[{"name":"a","image":"i"}],
+      "securityContext":{"sysctls":[{"name":"net/ipv4/ip_local_port_range","value":"1"}]}}})")
+          .as_object(),
+      site);
+  ASSERT_TRUE(job.ok());
+  EXPECT_EQ(job->groups.get().front().sandbox.sysctls.front().first, "net.ipv4.ip_local_port_range");
+}
+
 }  // namespace
 }  // namespace lockstep::kube

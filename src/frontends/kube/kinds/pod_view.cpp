@@ -21,6 +21,13 @@ constexpr std::string_view kOwnConditions[] = {"PodReadyToStartContainers", "Ini
 // Of ours, those that are there only while they are true.
 constexpr std::string_view kPassing[] = {"PodResizePending", "PodResizeInProgress"};
 
+constexpr const char* kWritten = "$written";  // in the stored tree: while its records are of this version
+
+// Grows with every change of the job or its task.
+Seq version_of(const PodRecords& records) {
+  return std::max(records.job ? records.job->meta.seq : 0, records.task ? records.task->meta.seq : 0);
+}
+
 json::object& object_at(json::object& tree, std::string_view name) {
   json::value& value = tree[name];
   return value.is_object() ? value.get_object() : value.emplace_object();
@@ -33,6 +40,7 @@ struct Showing {
   const PodRecords& records;
   std::string_view waits;
   Duration wall_offset;
+  bool as_written = false;  // the status, of what follows from the records
 
   const Job& job() const { return *records.job; }
   std::string time(Instant at) const { return timestamp_text(WallTime{(at + wall_offset).us}); }
@@ -65,8 +73,11 @@ void add_condition(json::array& out, const Showing& of, const Condition& conditi
 void put_conditions(const Showing& of, json::array ours) {
   for (const json::value& one : list_in(of.status(), "conditions")) {
     const std::string type = text_in(one, "type");
-    if (std::ranges::find(kPassing, type) == std::end(kPassing) &&
-        std::ranges::none_of(ours, [&](const json::value& other) { return text_in(other, "type") == type; }))
+    const auto own =
+        std::ranges::find_if(ours, [&](const json::value& other) { return text_in(other, "type") == type; });
+    if (own != ours.end() && of.as_written)
+      *own = one;
+    else if (own == ours.end() && std::ranges::find(kPassing, type) == std::end(kPassing))
       ours.push_back(one);
   }
   object_at(of.tree, "status")["conditions"] = std::move(ours);
@@ -177,7 +188,9 @@ void add_resize(json::array& out, const Showing& of, const ContainerViews& views
 void show_running(const Showing& of) {
   show_place(of);
   const ContainerViews views(of.tree, of.job(), of.records.task.get(), of.wall_offset);
-  const std::string_view phase = phase_of(of, views);
+  const std::string written = text_in(of.status(), "phase");
+  const bool keeps = !written.empty() && (of.as_written || pod_has_ended(of.tree));
+  const std::string_view phase = keeps ? std::string_view(written) : phase_of(of, views);
   const bool over = phase == "Succeeded" || phase == "Failed";
   const Instant began = of.job().started;
   json::array conditions;
@@ -214,6 +227,10 @@ void show_running(const Showing& of) {
     add_condition(conditions, of,
                   {"DisruptionTarget", true, of.job().ended ? of.job().ended : began, "PreemptionByScheduler",
                    "It made room for work of higher priority"});
+  if (of.records.task && of.records.task->reason.get().starts_with(kEvicted))
+    add_condition(conditions, of,
+                  {"DisruptionTarget", true, of.job().ended ? of.job().ended : began, "TerminationByKubelet",
+                   of.records.task->reason.get().substr(kEvicted.size())});
   if (!over)
     add_resize(conditions, of, views);
   put_conditions(of, std::move(conditions));
@@ -266,7 +283,11 @@ const EndedWork* ended_job_of(const Object& pod) {
 
 void show_pod(json::object& tree, const Object& pod, const PodRecords& records, std::string_view waits,
               Duration wall_offset) {
-  const Showing of{tree, pod, records, waits, wall_offset};
+  Showing of{tree, pod, records, waits, wall_offset};
+  if (const auto version = integer_in(tree, kWritten)) {
+    of.as_written = static_cast<Seq>(*version) == version_of(records);
+    tree.erase(kWritten);
+  }
   json::object& status = object_at(tree, "status");
   if (text_in(status, "phase").empty())
     status["phase"] = "Pending";
@@ -285,6 +306,24 @@ void show_pod(json::object& tree, const Object& pod, const PodRecords& records, 
     return;
   else
     show_running(of);
+}
+
+void note_written_status(json::object& tree, const json::object& old, const PodRecords& records) {
+  if (!records.job || records.job->state == JobState::kPending)
+    return;
+  const json::value &now = part(tree, "status"), &was = part(old, "status");
+  bool same = text_in(now, "phase") == text_in(was, "phase");
+  for (const std::string_view type : kOwnConditions) {
+    const auto said = [&](const json::value& status) {
+      for (const json::value& one : list_in(status, "conditions"))
+        if (text_in(one, "type") == type)
+          return text_in(one, "status") + " " + text_in(one, "reason") + " " + text_in(one, "message");
+      return std::string();
+    };
+    same = same && said(now) == said(was);
+  }
+  if (!same)
+    tree[kWritten] = version_of(records);
 }
 
 bool pod_has_ended(const json::object& tree) {

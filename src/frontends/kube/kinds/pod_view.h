@@ -27,6 +27,11 @@ const EndedWork* ended_job_of(const Object& pod);
 void show_pod(json::object& tree, const Object& pod, const PodRecords& records, std::string_view waits,
               Duration wall_offset);
 
+// What others write through /status of what is the records' to say (phase, conditions) is shown as they wrote it until
+// the records or the pod change next, as where a node's agent writes over it at its next look; that it has ended stays.
+// Notes that in the tree which is to be stored. old: as it was shown.
+void note_written_status(json::object& tree, const json::object& old, const PodRecords& records);
+
 // Whether the shown tree says that it has ended: "Succeeded" or "Failed".
 bool pod_has_ended(const json::object& tree);
 

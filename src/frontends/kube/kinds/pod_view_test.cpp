@@ -157,6 +157,51 @@ TEST_F(PodViews, InitContainersGoFirst) {
   EXPECT_EQ(phase(shown()), "Failed");
 }
 
+// Somebody's word through /status, as it is stored.
+TEST_F(PodViews, WhatOthersWriteCountsUntilTheNodesNextWord) {
+  container(ContainerState::kRunning);
+  job.meta.seq = 7;
+  task.meta.seq = 8;
+  const json::object before = shown();
+  const auto write = [&](std::string_view type, const char* is) {
+    json::object out = before;
+    for (json::value& one : out["status"].as_object()["conditions"].as_array())
+      if (text_in(one, "type") == type)
+        one.as_object()["status"] = is;
+    return out;
+  };
+  const PodRecords records{std::make_shared<const Job>(job), std::make_shared<const Task>(task), nullptr};
+  tree = write("Ready", "False");
+  note_written_status(tree, before, records);
+  EXPECT_EQ(text_in(condition(shown(), "Ready"), "status"), "False");
+  EXPECT_EQ(text_in(condition(shown(), "ContainersReady"), "status"), "True");
+  EXPECT_EQ(shown().size(), before.size()) << "the note is nobody's to see";
+  task.meta.seq = 9;
+  EXPECT_EQ(text_in(condition(shown(), "Ready"), "status"), "True");
+  // What others add of their own changes nothing of ours, then or later.
+  tree = before;
+  tree["status"].as_object()["conditions"].as_array().push_back({{"type", "mine"}, {"status", "True"}});
+  const std::size_t size = tree.size();
+  note_written_status(tree, before, records);
+  EXPECT_EQ(tree.size(), size);
+}
+
+TEST_F(PodViews, AnEndThatOthersWriteIsForGood) {
+  container(ContainerState::kRunning);
+  tree["status"] = json::object{{"phase", "Failed"}};
+  EXPECT_EQ(phase(shown()), "Failed");
+  EXPECT_EQ(text_in(condition(shown(), "Ready"), "reason"), "PodFailed");
+  job.state = JobState::kCancelled;
+  EXPECT_EQ(phase(shown()), "Failed");
+}
+
+TEST_F(PodViews, WhoIsEvictedByTheNodeWasDisrupted) {
+  task.reason = "Evicted: The node was low on resource: memory";
+  job.state = JobState::kFailed;
+  container(ContainerState::kEnded);
+  EXPECT_EQ(text_in(condition(shown(), "DisruptionTarget"), "reason"), "TerminationByKubelet");
+}
+
 TEST_F(PodViews, ADeletionIsOverWhenItsGraceIs) {
   auto extra = std::make_shared<MetaExtra>();
   extra->deleting = Instant{seconds(10).us};

@@ -77,6 +77,8 @@ TEST(PodRules, of_settings_nodes_take_the_safe_ones) {
   EXPECT_EQ(reason("net.ipv4.tcp_syncookies"), "");
   EXPECT_EQ(reason("net/ipv4/tcp_syncookies"), "");
   EXPECT_EQ(reason("kernel.msgmax"), "SysctlForbidden");
+  EXPECT_EQ(node_refusal(pod_with(R"({"os":{"name":"windows"}})")).reason, "PodOSNotSupported");
+  EXPECT_EQ(node_refusal(pod_with(R"({"os":{"name":"linux"}})")).reason, "");
   EXPECT_TRUE(sysctl_is_of_network("net/ipv4/ip_forward") && sysctl_is_of_ipc("kernel.msgmax"));
 }
 

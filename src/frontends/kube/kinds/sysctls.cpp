@@ -23,32 +23,34 @@ constexpr std::string_view kSafe[] = {"kernel.shm_rmid_forced",
                                       "net.ipv4.tcp_rmem",
                                       "net.ipv4.tcp_wmem"};
 
-std::string with_dots(std::string_view name) {
-  std::string out(name);
-  if (const std::size_t first = out.find_first_of("./"); first != out.npos && out[first] == '/')
-    for (char& c : out) c = c == '/' ? '.' : c == '.' ? '/' : c;
-  return out;
-}
-
 bool begins_with_any(const std::string& name, std::initializer_list<std::string_view> all) {
   return std::ranges::any_of(all, [&](std::string_view one) { return name.starts_with(one); });
 }
 
 }  // namespace
 
+std::string sysctl_with_dots(std::string_view name) {
+  std::string out(name);
+  if (const std::size_t first = out.find_first_of("./"); first != out.npos && out[first] == '/')
+    for (char& c : out) c = c == '/' ? '.' : c == '.' ? '/' : c;
+  return out;
+}
+
 bool sysctl_is_safe(std::string_view name) { return std::ranges::find(kSafe, name) != std::end(kSafe); }
 
-bool sysctl_is_of_network(std::string_view name) { return with_dots(name).starts_with("net."); }
+bool sysctl_is_of_network(std::string_view name) { return sysctl_with_dots(name).starts_with("net."); }
 
 bool sysctl_is_of_ipc(std::string_view name) {
-  return begins_with_any(with_dots(name), {"kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."});
+  return begins_with_any(sysctl_with_dots(name), {"kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."});
 }
 
 NodeRefusal node_refusal(const json::object& pod) {
   const json::value &spec = spec_of(pod), &security = part(spec, "securityContext");
   for (const json::value& one : list_in(security, "sysctls"))
-    if (const std::string name = text_in(one, "name"); !sysctl_is_safe(with_dots(name)))
+    if (const std::string name = text_in(one, "name"); !sysctl_is_safe(sysctl_with_dots(name)))
       return {"SysctlForbidden", format("forbidden sysctl: \"{}\" not allowlisted", name)};
+  if (const std::string system = text_in(part(spec, "os"), "name"); !system.empty() && system != "linux")
+    return {"PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"};
   bool confined = text_in(part(security, "appArmorProfile"), "type") == "Localhost";
   for (const char* list : {"initContainers", "containers"})
     for (const json::value& one : containers_in(pod, list))

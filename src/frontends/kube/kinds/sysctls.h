@@ -9,6 +9,8 @@ namespace lockstep::kube {
 
 namespace json = boost::json;
 
+// As the kernel's files are named in containers' configurations: "kernel/shm_rmid_forced" is "kernel.shm_rmid_forced".
+std::string sysctl_with_dots(std::string_view name);
 // With dots, as Pod Security wants it: changes nothing for anybody but the pod. Source:
 // kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster.
 bool sysctl_is_safe(std::string_view name);
@@ -20,5 +22,6 @@ struct NodeRefusal {
   std::string reason, message;
 };
 NodeRefusal node_refusal(const json::object& pod);
+inline constexpr const char* kRejected = "Pod was rejected: ";  // how such a pod's message begins
 
 }  // namespace lockstep::kube

@@ -43,8 +43,9 @@ std::string yaml_words(const std::string& message) {
 }
 
 Answered<json::value> parsed_yaml(const std::string& text) {
-  if (trim(text).starts_with('{'))  // what kubectl sends
-    return parsed(text);
+  if (trim(text).starts_with('{'))  // what kubectl sends; what is no JSON may be YAML that begins so
+    if (auto read = parsed(text); read.ok())
+      return read;
   const auto made = json_of_yaml(text);
   if (!made.ok())
     return Status::bad_request(yaml_words(made.error().message));

@@ -66,8 +66,9 @@ Answered<Ref<Object>> budget_of(const Tables& tables, const Object& pod) {
   return found;
 }
 
-Status violates(std::string why) {
-  Status status = Status::too_many_requests(kViolates, kRetrySeconds);
+// retry_seconds: 0 = nobody can say when it might do. Clients wait for as long as they are told before they ask again.
+Status violates(std::string why, std::int64_t retry_seconds = 0) {
+  Status status = Status::too_many_requests(kViolates, retry_seconds);
   status.message = kViolates;
   status.causes.push_back({"DisruptionBudget", std::move(why), ""});
   return status;
@@ -94,7 +95,8 @@ Answered<std::optional<CommandBody>> take_from(const Object& budget, const json:
   }
   if (integer_in(status, "observedGeneration").value_or(0) <
       integer_in(part(body, "metadata"), "generation").value_or(0))
-    return violates(format("The disruption budget {} is still being processed by the server.", budget.meta.name));
+    return violates(format("The disruption budget {} is still being processed by the server.", budget.meta.name),
+                    kRetrySeconds);
   const std::int64_t allowed = integer_in(status, "disruptionsAllowed").value_or(0);
   if (allowed <= 0)
     return violates(format("The disruption budget {} needs {} healthy pods and has {} currently", budget.meta.name,
@@ -123,13 +125,15 @@ void try_evict(const Asked& request, std::optional<std::int64_t> grace, const st
   const json::object tree = pod_as_shown(read->tables, *pod);
   const std::string phase = text_in(part(tree, "status"), "phase");
   const bool counts = phase == "Running" && !is_deleting(*pod);  // others are not missed
-  std::vector<CommandBody> bodies = deletion_of_pod(read->tables, *pod, grace, {});
+  const std::string time = time_text(read->now, read->wall_offset);
+  std::vector<CommandBody> bodies =
+      deletion_of_pod(read->tables, disrupted(*pod, time, "EvictionByEvictionAPI", "Eviction API: evicting"), grace, {});
   if (counts) {
     const auto budget = budget_of(read->tables, *pod);
     if (!budget.ok())
       return answer_status(*request, budget.error());
     if (*budget) {
-      auto taken = take_from(**budget, tree, pod->meta.name, time_text(read->now, read->wall_offset));
+      auto taken = take_from(**budget, tree, pod->meta.name, time);
       if (!taken.ok())
         return answer_status(*request, taken.error());
       if (*taken)
@@ -179,7 +183,7 @@ void try_bind(const Asked& request, const std::string& name, const std::string& 
     auto work = pod_work(read->tables, read->now, std::move(tree), pod->meta.seq);
     if (!work.ok())
       return answer_status(*request, status_of(work.error(), kPodResource, name));
-    if (!work->waits.empty())
+    if (!work->waits.empty() && !work->failed)
       return answer_status(*request, cannot_bind(*pod, work->waits));
     bodies.push_back(std::move(work->body));
   }

@@ -146,9 +146,10 @@ std::vector<CommandBody> deletion_of_pod(const Tables& tables, const Object& pod
   const std::int64_t grace = placed ? grace_of(tree, seconds) : 0;
   if (deleting && integer_in(part(tree, "metadata"), "deletionGracePeriodSeconds").value_or(INT64_MAX) <= grace)
     return out;  // it never gets longer
-  // At once: the object goes now, and its job as soon as it can be stopped. Else it stays until that is proven.
+  // At once: the object goes now, and its job as soon as it can be stopped. Else it stays until that is proven; so does
+  // one that somebody keeps, who may want to see how it ends.
   Object marked = with_grace(pod, grace);
-  if (grace == 0)
+  if (grace == 0 && !(pod.meta.extra && !pod.meta.extra->finalizers.empty()))
     marked.shows.clear();
   out.emplace_back(PutObject{std::move(marked), pod.meta.seq});
   if (!deleting)

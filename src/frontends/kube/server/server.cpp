@@ -5,6 +5,8 @@
 
 #include "base/text.h"
 #include "frontends/kube/machinery/encodings.h"
+#include "frontends/kube/machinery/quoted.h"
+#include "frontends/kube/machinery/selectors.h"
 #include "frontends/kube/server/aggregated.h"
 #include "frontends/kube/server/authenticate.h"
 #include "frontends/kube/server/cluster_jobs.h"
@@ -31,6 +33,24 @@ namespace {
 
 constexpr std::size_t kBody = 3 << 20;  // an object has at most 1.5 MB; its text may be longer than what is kept of it
 
+// Whether the request is of those that go on for as long as their client wants.
+bool lasts(const Target& target) {
+  constexpr std::string_view kLasting[] = {"attach", "exec", "proxy", "log", "portforward"};
+  return target.verb == "watch" || std::ranges::find(kLasting, target.subresource) != std::end(kLasting);
+}
+
+// The object that a request is about. A list or a watch of one name is about that one: roles that name it allow it.
+std::string name_of(const HttpRequest& http, const Target& target) {
+  if (!target.name.empty() || (target.verb != "list" && target.verb != "watch"))
+    return target.name;
+  const auto fields = parse_field_selector(query_of(http, "fieldSelector"));
+  if (fields.ok())
+    for (const FieldTerm& term : fields->terms)
+      if (term.field == "metadata.name" && term.equal && term.value.find_first_of("/%") == std::string::npos)
+        return term.value;
+  return "";
+}
+
 }  // namespace
 
 struct KubeServer::Inner {
@@ -55,6 +75,12 @@ struct KubeServer::Inner {
     if (!user.ok())
       return answer_status(*visit, user.error());
     const auto target = target_of(visit->request());
+    // What a request may take is not ours to shorten, but it has to be a time.
+    if (const std::string timeout = query_of(visit->request(), "timeout");
+        !timeout.empty() && !(target && lasts(*target)) && !parse_duration(timeout))
+      return answer_status(*visit, Status::bad_request("invalid timeout specified in the request URL - time: invalid "
+                                                       "duration " +
+                                                       quoted(timeout)));
     if (const AggregatedApi* api = target ? aggregated->find(target->group, target->version) : nullptr)
       return pass_on_to(*api, visit, *target, *user);
     if (!target || target->resource.empty())
@@ -80,11 +106,12 @@ struct KubeServer::Inner {
     dispatch(request);
   }
 
-  Status may(const Request& request) const { return may_of(request.target, request.user); }
+  Status may(const Request& request) const { return may_of(request.http(), request.target, request.user); }
 
-  Status may_of(const Target& target, const KubeUser& user) const {
-    const Attempt attempt{target.verb,        target.group, target.version, target.resource,
-                          target.subresource, target.ns,    target.name,    ""};
+  Status may_of(const HttpRequest& http, const Target& target, const KubeUser& user) const {
+    const Attempt attempt{
+        target.verb, target.group, target.version, target.resource, target.subresource, target.ns, name_of(http, target),
+        ""};
     if (roles->allows(user, attempt))
       return [] {
         Status fine;
@@ -103,7 +130,7 @@ struct KubeServer::Inner {
     if (target.resource.empty() && !roles->allows(user, attempt))
       return answer_status(*visit, refused(user, attempt));
     if (!target.resource.empty())
-      if (const Status no = may_of(target, user); no.code != 200)
+      if (const Status no = may_of(visit->request(), target, user); no.code != 200)
         return answer_status(*visit, no);
     const auto read = visit->read();
     auto place = AggregatedApis::place_of(read->tables, api);

@@ -233,6 +233,8 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
   if (request->kind->custom && request->kind->custom->notes_version)
     stored[kVersionNote] = request->kind->custom->definition->storage().name;
   to_stored(request->kind->type, request->api_version, stored);
+  if (request->kind->type == kPods && draft.before && is_status(request->target.subresource))
+    note_written_status(stored, draft.old, records_of_pod(request->visit->read()->tables, *draft.before));
   Object object = object_of(request->kind->type, std::move(stored));
   const Ref<Object> before = draft.before;
   if (before)
@@ -974,14 +976,15 @@ void delete_objects(const Asked& request, const WriteTools& tools, const ObjectH
   if (!selection.ok())
     return answer_status(*request, selection.error());
   const auto read = request->visit->read();
-  auto page = history.page(
-      read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX,
-      [&](const Object& object) { return selection->keeps(object); }, false);
+  auto page = history.page(read->tables, request->kind->type, request->target.ns, read->tables.seq, nullptr, SIZE_MAX,
+                           selection->by_meta, false);
   const auto objects = std::make_shared<std::vector<Ref<Object>>>(std::move(page->objects));
   convert_for(request, conversion_of(tools), *objects,
-              [request, tools, how = *how, objects](const std::optional<Status>& failed) {
+              [request, tools, how = *how, objects, selection = *selection](const std::optional<Status>& failed) {
                 if (failed)
                   return answer_status(*request, *failed);
+                if (selection.by_body)  // by the fields of the version that was asked for
+                  std::erase_if(*objects, [&](const Ref<Object>& one) { return !selection.by_body(*one); });
                 ask_deletion(request, tools, objects, 0,
                              [request, how, objects] { delete_rest(request, how, objects, 0); });
               });
