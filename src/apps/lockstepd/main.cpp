@@ -191,6 +191,8 @@ ControllerSettings settings_of(const DaemonOptions& options, SqliteLog& log) {
   settings.engine.core.kill_invalid_dependency = options.kill_invalid_dependency;
   settings.engine.core.move_after = options.move_after;
   settings.engine.core.unkillable_after = options.unkillable_after;
+  settings.engine.core.object_shares = kube::shares_of_kinds(
+      {.each = {.objects_max = options.namespace_objects, .bytes_max = options.namespace_mib << 20}});
   settings.engine.core.first_job = std::max<std::uint64_t>(1, log.jobs_given());
   settings.engine.sha256_hex = sha256_hex;
   settings.engine.poison = options.dir + "/applying";

@@ -344,7 +344,7 @@ class DaemonLook {
 
   void act() {
     if (takes_new_objects(view_, set_.meta.ns)) {
-      NewPods made(view_, now_, set_, kDaemonKind, out_.refused);
+      NewPods made(view_, now_, set_, kDaemonKind, out_);
       std::optional<std::string> refused;
       for (const std::string& node : make_)
         if (!refused && !made.full())

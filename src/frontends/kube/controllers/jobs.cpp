@@ -281,7 +281,7 @@ class JobLook {
   }
 
   void make(std::int64_t missing) {
-    NewPods made(view_, now_, *job_, kJobKind, out_.refused);
+    NewPods made(view_, now_, *job_, kJobKind, out_);
     json::value pod_template = part(part(tree_, "spec"), "template");
     std::optional<std::string> refused;
     if (!spec_.indexed) {

@@ -62,9 +62,14 @@ json::object pod_from_template(const json::value& pod_template, const Object& ow
   return tree;
 }
 
-NewPods::NewPods(const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
-                 const std::string& refused)
-    : view_(view), now_(now), owner_(owner), kind_(kind), refused_(refused), ledger_(view.tables(), owner.meta.ns) {}
+NewPods::NewPods(const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind, const Wishes& told)
+    : view_(view),
+      now_(now),
+      owner_(owner),
+      kind_(kind),
+      refused_(told.refused),
+      no_room_(told.full),
+      ledger_(view.tables(), owner.meta.ns) {}
 
 // One that is free in the view. Whoever reads the same version of the owner tries the same names in the same order.
 std::string NewPods::name_for(const json::object& metadata) {
@@ -78,6 +83,8 @@ std::string NewPods::name_for(const json::object& metadata) {
 }
 
 std::optional<std::string> NewPods::add(json::object tree) {
+  if (!no_room_.empty())
+    return format("pods is forbidden: {}", no_room_);
   json::object& metadata = tree["metadata"].as_object();
   if (text_in(metadata, "name").empty())
     metadata["name"] = name_for(metadata);
@@ -130,6 +137,8 @@ void NewPods::wish(Wishes& out) {
 void wish_failed_create(Wishes& out, const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
                         const std::string& why, WallTime since) {
   wish_event(out, view, now, owner, kind, kWarning, "FailedCreate", "Error creating: " + why);
+  if (!out.full.empty())
+    return;  // it is looked at again when room is tried for
   const Duration failing = since ? Duration{wall_time(view, now).us - since.us} : Duration{};
   out.look_again(now + std::clamp(failing, kRetryFirst, kRetryMost));
 }

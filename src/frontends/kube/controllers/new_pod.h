@@ -20,9 +20,9 @@ json::object pod_from_template(const json::value& pod_template, const Object& ow
 // twice makes none twice: the second is refused.
 class NewPods {
  public:
-  // refused: why their jobs were, a moment ago (Wishes::refused): they are made without, and wait.
-  NewPods(const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
-          const std::string& refused);
+  // told: where their jobs were refused a moment ago (Wishes::refused) they are made without, and wait; where the
+  // namespace's share is used up (Wishes::full), none is made.
+  NewPods(const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind, const Wishes& told);
 
   // Takes the pod in, named by its generateName unless it has a name. Otherwise says why it cannot be made, as the API
   // does: "pods \"a\" is forbidden: exceeded quota …". Never when full().
@@ -37,7 +37,7 @@ class NewPods {
   const Instant now_;
   const Object& owner_;
   const WorkloadKind& kind_;
-  const std::string& refused_;
+  const std::string refused_, no_room_;
   QuotaLedger ledger_;
   struct Made {
     std::string name;

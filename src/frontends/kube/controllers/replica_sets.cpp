@@ -69,7 +69,7 @@ std::optional<std::string> fit_number(ReplicaLook& look, Wishes& out) {
   }
   if (have == look.wanted || !takes_new_objects(look.view, look.set.meta.ns))
     return std::nullopt;
-  NewPods made(look.view, look.now, look.set, look.kind, out.refused);
+  NewPods made(look.view, look.now, look.set, look.kind, out);
   const json::value& pod_template = part(part(look.body, "spec"), "template");
   std::optional<std::string> refused;
   for (std::int64_t i = have; i < look.wanted && !refused && !made.full(); ++i)
