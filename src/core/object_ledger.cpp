@@ -101,7 +101,7 @@ Result<void> ObjectLedger::check(const Object& object, const Object* before) con
   if (!too_many && taken.bytes + (now - was) <= bytes_max)
     return {};
   const std::string most = too_many ? format("number {} and may be {}", taken.objects, objects_max)
-                                    : format("take {} KiB and may take {}", taken.bytes >> 10, bytes_max >> 10);
+                                    : format("take {} KiB and may take {} KiB", taken.bytes >> 10, bytes_max >> 10);
   const bool crowded = objects_max < share.objects_max || bytes_max < share.bytes_max;
   return Error{Errc::kExhausted,
                format("{} {}{}: delete what is not needed, or ask an administrator of the cluster for a larger share",

@@ -16,6 +16,7 @@
 
 namespace lockstep::kube {
 
+class PodAdmission;
 struct PodReading;
 
 // Every object as one reader knows it, by who owns it and where it is.
@@ -32,6 +33,9 @@ class ObjectView {
   // What the pod's object and records say, read once for each of its versions. Null: there is no such pod.
   std::shared_ptr<const PodReading> pod(std::string_view ns, std::string_view name) const;
   const Tables& tables() const { return tables_; }
+  // Who asks webhooks about new pods; null: nobody is asked.
+  PodAdmission* admission() const { return admission_; }
+  void ask_through(PodAdmission* admission) { admission_ = admission; }
   std::uint64_t looked() const { return looked_; }  // at objects since the beginning: what looks cost
   Duration wall_offset() const { return tables_.cluster ? tables_.cluster->wall_offset : Duration{}; }
 
@@ -39,6 +43,7 @@ class ObjectView {
   void index(const Object& object, bool there);
 
   Tables tables_;
+  PodAdmission* admission_ = nullptr;
   mutable std::uint64_t looked_ = 0;
   std::map<std::string, std::set<ObjectKey>> inside_;
   std::map<Uid, std::set<ObjectKey>> dependents_;

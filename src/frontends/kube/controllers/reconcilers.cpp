@@ -18,6 +18,7 @@ constexpr std::uint64_t kCostMost = 50'000;             // of the looks of one s
 
 void Reconcilers::restart(std::span<const Change> snapshot) {
   view_ = ObjectView();
+  view_.ask_through(admission_.get());
   due_.clear();
   later_.clear();
   held_.clear();

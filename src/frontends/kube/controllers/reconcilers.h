@@ -9,13 +9,16 @@
 #include <vector>
 
 #include "frontends/kube/controllers/due_work.h"
+#include "frontends/kube/controllers/pod_admission.h"
 #include "frontends/kube/controllers/reconciler.h"
 
 namespace lockstep::kube {
 
 class Reconcilers : public Actor {
  public:
-  explicit Reconcilers(std::vector<std::shared_ptr<const Reconciler>> all) : all_(std::move(all)) {}
+  explicit Reconcilers(std::vector<std::shared_ptr<const Reconciler>> all,
+                       std::shared_ptr<PodAdmission> admission = nullptr)
+      : all_(std::move(all)), admission_(std::move(admission)) {}
 
   const char* name() const override { return "kube"; }
   void restart(std::span<const Change> snapshot) override;
@@ -42,6 +45,7 @@ class Reconcilers : public Actor {
   void look_at(Work work);
 
   std::vector<std::shared_ptr<const Reconciler>> all_;
+  std::shared_ptr<PodAdmission> admission_;
   ObjectView view_;
   DueWork due_;  // none of them waits for an answer
   std::set<std::pair<Instant, Work>> later_;
