@@ -89,8 +89,7 @@ class Pods : public testing::Test {
 
 TEST_F(Pods, a_node_has_so_many_seats_for_those_with_addresses) {
   nodes(2, 64);
-  for (const std::uint32_t id : {1u, 2u})
-    change(id, [&](Node& node) { node.task_range = format("10.0.{}.0/24", id); });
+  for (const std::uint32_t id : {1u, 2u}) change(id, [&](Node& node) { node.task_range = format("10.0.{}.0/24", id); });
   const JobSpec addressed = with(pod(10), [](GroupSpec& group) { group.sandbox.network = TaskNetwork::kOwn; });
   const std::vector<JobId> all = add(2 * kAddressedMax + 5, addressed);
   EXPECT_EQ(run(), 2 * kAddressedMax);
