@@ -64,6 +64,8 @@ bool take_field(ClusterConf& conf, std::string_view key, std::string_view value)
     return take_number(value, 255, conf.network.second);
   if (key == "unkillable_s")
     return take_number(value, 1'000'000'000, conf.unkillable_s) && conf.unkillable_s > 0;
+  if (key == "namespace_objects")
+    return take_number(value, 1'000'000, conf.namespace_objects);
   return key == "move_after_s" && take_number(value, UINT32_MAX, conf.move_after_s);
 }
 
@@ -77,6 +79,8 @@ std::string conf_text(const ClusterConf& conf) {
       conf.network.second, conf.move_after_s, conf.unkillable_s);
   if (!conf.listen.empty())  // unknown to older versions
     text += format("listen={}\n", conf.listen);
+  if (conf.namespace_objects > 0)  // likewise
+    text += format("namespace_objects={}\n", conf.namespace_objects);
   if (conf.vms > 0)  // neither
     text += format("vms={}\nvm_cpus={}\nvm_memory_mb={}\n", conf.vms, conf.vm_cpus, conf.vm_memory_mb);
   return text + format("{}{:016x}\n", kCheck, text_check(text));

@@ -24,10 +24,11 @@ struct ClusterConf {
   std::uint32_t vms = 0;  // nodes that are virtual machines (cli/vm_nodes.h), beside the virtual ones
   std::uint32_t vm_cpus = 0;
   std::int64_t vm_memory_mb = 0;
-  std::uint16_t port = 0;           // of the controller
-  std::string listen;               // address for other machines; "" = this machine's nodes only
-  std::uint32_t move_after_s = 0;   // lockstepd --defragment --move-after; 0 = without
-  std::uint32_t unkillable_s = 60;  // lockstepd --unkillable-after
+  std::uint16_t port = 0;               // of the controller
+  std::string listen;                   // address for other machines; "" = this machine's nodes only
+  std::uint32_t move_after_s = 0;       // lockstepd --defragment --move-after; 0 = without
+  std::uint32_t unkillable_s = 60;      // lockstepd --unkillable-after
+  std::uint32_t namespace_objects = 0;  // lockstepd --namespace-objects; 0 = its default
   VirtualNetwork network;
 
   // Its nodes hang on a bridge of its own; else this machine itself is the one node.

@@ -20,6 +20,7 @@ ClusterConf sample() {
   conf.port = 6820;
   conf.move_after_s = 600;
   conf.unkillable_s = 5;
+  conf.namespace_objects = 700;
   conf.listen = "0.0.0.0";
   conf.network = {"ls3fa9", 77};
   return conf;

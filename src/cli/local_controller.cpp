@@ -35,6 +35,8 @@ Supervised controller_of(const ClusterDir& dir, const ClusterConf& conf) {
   what.argv = {program_dir() + "/lockstepd",  "--dir", dir.root, "--cluster-name", conf.name, "--listen",
                as_argument(listener_of(conf))};
   what.argv.insert(what.argv.end(), {"--unkillable-after", std::to_string(conf.unkillable_s)});
+  if (conf.namespace_objects > 0)
+    what.argv.insert(what.argv.end(), {"--namespace-objects", std::to_string(conf.namespace_objects)});
   if (conf.move_after_s > 0)
     what.argv.insert(what.argv.end(), {"--defragment", "--move-after", std::to_string(conf.move_after_s)});
   return what;

@@ -56,6 +56,7 @@ its owner only.
                      seconds after its start (default 600)
   --unkillable-after S  a node that answers and does not stop a job within S seconds after its kill wait takes no new
                      work until it has (default 60)
+  --namespace-objects N  objects of Kubernetes' API that a namespace may hold (default 100000)
   --topology FILE    load this topology.conf once the nodes are up, as `lockstep topology load FILE` does
   --agent-settings FILE  what the nodes' agents are told of the site's own programs and of the node's health: the
                      "hooks", "health" and "places" of an agent.json (docs/hooks.md, isolation.md). Kept; nodes
@@ -79,7 +80,7 @@ struct Options {
   std::string dir, gpus, name, topology, listen, agent_settings;
   std::uint32_t nodes = 0, cpus = 0, port = 0, vms = 0, vm_cpus = 0;
   std::int64_t memory_mb = 0, vm_memory_mb = 0;
-  std::uint32_t move_after_s = 0, unkillable_s = 0;
+  std::uint32_t move_after_s = 0, unkillable_s = 0, namespace_objects = 0;
   friend bool operator==(const Options&, const Options&) = default;
 };
 
@@ -105,7 +106,7 @@ struct Bounds {
 };
 constexpr Bounds kNodes{"--nodes", 1, 2000}, kCpus{"--cpus", 1, 512}, kPort{"--port", 1, 65535},
     kVms{"--vm", 1, kVmsMax}, kVmCpus{"--vm-cpus", 1, 64}, kMoveAfter{"--defragment", 1, 1'000'000'000},
-    kUnkillable{"--unkillable-after", 1, 1'000'000'000};
+    kUnkillable{"--unkillable-after", 1, 1'000'000'000}, kObjects{"--namespace-objects", 1, 1'000'000};
 
 template <std::uint32_t Options::*kNumber, const Bounds& kBounds>
 Result<void> set_number(Options& o, const char* value) {
@@ -166,7 +167,8 @@ constexpr UpOption kUpOptions[] = {{"dir", 1, set_text<&Options::dir>},
                                    {"topology", 1, set_text<&Options::topology>},
                                    {"listen", 1, set_listen},
                                    {"agent-settings", 1, set_text<&Options::agent_settings>},
-                                   {"unkillable-after", 1, set_number<&Options::unkillable_s, kUnkillable>}};
+                                   {"unkillable-after", 1, set_number<&Options::unkillable_s, kUnkillable>},
+                                   {"namespace-objects", 1, set_number<&Options::namespace_objects, kObjects>}};
 
 Result<void> check_together(const Options& o) {
   if (o.nodes > 0 && geteuid() != 0)
@@ -230,7 +232,8 @@ bool ask_for_others(const Options& o, const ClusterConf& conf) {
   return differs(o.nodes, conf.nodes) || differs(o.gpus, conf.gpus) || differs(o.cpus, conf.cpus) ||
          differs(o.vms, conf.vms) || differs(o.vm_cpus, conf.vm_cpus) || differs(o.vm_memory_mb, conf.vm_memory_mb) ||
          differs(o.memory_mb, conf.memory_mb) || differs(o.name, conf.name) || differs(o.port, conf.port) ||
-         differs(o.move_after_s, conf.move_after_s) || differs(o.unkillable_s, conf.unkillable_s);
+         differs(o.move_after_s, conf.move_after_s) || differs(o.unkillable_s, conf.unkillable_s) ||
+         differs(o.namespace_objects, conf.namespace_objects);
 }
 
 Result<ClusterConf> kept_conf(const ClusterDir& dir, const Options& o) {
@@ -260,6 +263,8 @@ Result<ClusterConf> new_conf(const ClusterDir& dir, const Options& o) {
   conf.move_after_s = o.move_after_s;
   if (o.unkillable_s)
     conf.unkillable_s = o.unkillable_s;
+  if (o.namespace_objects)
+    conf.namespace_objects = o.namespace_objects;
   if (conf.has_bridge())
     conf.network = TRY(choose_network(dir.root));
   conf.port = o.port ? static_cast<std::uint16_t>(o.port) : conf.has_bridge() ? kVirtualPort : TRY(free_port());

@@ -86,7 +86,8 @@ Who identify(const Peer& peer, const LiveView& view, std::uint32_t own_uid, Inst
         who.kind = Who::Kind::kAgent;
       } else if (name.starts_with(kUserNames) && peer.certificate_role == kUserRole) {
         const User* user = view.tables().user_named(name.substr(kUserNames.size()));
-        return user ? as_user(*user, user->admin || (user->uid == 0 && user->realm == kLocalRealm))
+        const bool rules = user && user->realm == kLocalRealm && (user->uid == 0 || user->uid == own_uid);
+        return user ? as_user(*user, user->admin || rules)
                     : turned_away(format("the cluster knows no user {} any more", name.substr(kUserNames.size())));
       }
       return who;

@@ -32,7 +32,7 @@ struct Who {
   NodeId root_of;
 };
 
-// own_uid: of the controller's process, which rules its own socket, as root does.
+// own_uid: of the controller's process: its user rules the cluster, as root of the controller's machine does.
 Who identify(const Peer& peer, const LiveView& view, std::uint32_t own_uid, Instant now);
 
 }  // namespace lockstep

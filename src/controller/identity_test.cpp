@@ -103,6 +103,28 @@ TEST_F(IdentityTest, ACertificateAloneSpeaksForNobody) {
   }
 }
 
+TEST_F(IdentityTest, WhoseControllerItIsRulesWithACertificateToo) {
+  Peer peer;
+  peer.how = Peer::How::kCertificate;
+  peer.certificate_role = kUserRole;
+  const auto rules = [&](const char* name, std::uint32_t own_uid) {
+    peer.certificate_name = name;
+    const Who who = identify(peer, view, own_uid, now);
+    EXPECT_EQ(who.kind, Who::Kind::kUser);
+    return who.caller.admin;
+  };
+  EXPECT_TRUE(rules("user:ann", kAnnUid));
+  EXPECT_FALSE(rules("user:ann", 0));
+  EXPECT_TRUE(rules("user:root", kAnnUid));
+  User far;
+  far.meta.name = "far";
+  far.id = UserId{9};
+  far.uid = kAnnUid;
+  far.realm = "elsewhere";
+  put(far);
+  EXPECT_FALSE(rules("user:far", kAnnUid)) << "another machine's number";
+}
+
 TEST_F(IdentityTest, AComputeNodeSpeaksForOwnersOnlyAndNeverAsAdministrator) {
   EXPECT_EQ(from("n1", kAnnUid).caller.user, UserId{2});
   EXPECT_FALSE(from("n1", kAnnUid).only_on);

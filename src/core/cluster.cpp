@@ -227,6 +227,7 @@ void settle(Txn& txn, bool goes_on) {
 ClusterState::ClusterState(CoreSettings settings) : inner_(std::make_unique<Inner>()) {
   CHECK(settings.unkillable_after.us > 0, "its timer would go round");
   inner_->settings = settings;
+  inner_->objects_taken.begin(settings.object_shares);
 }
 ClusterState::~ClusterState() = default;
 ClusterState::ClusterState(ClusterState&&) noexcept = default;

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "model/action.h"
 #include "model/command.h"
+#include "model/object_share.h"
 #include "model/tables.h"
 #include "rules/fit.h"
 
@@ -51,6 +52,7 @@ struct CoreSettings {
   bool kill_invalid_dependency = false;  // Slurm's DependencyParameters=kill_invalid_depend
   bool defragment = false;               // running jobs may be moved so that a waiting one fits
   Duration move_after = minutes(10);     // since their start
+  ObjectShares object_shares = {};
   std::uint64_t first_job = 1;  // no job gets a lower id: those were given out, though the log may have lost them
 };
 

@@ -403,6 +403,7 @@ void ClusterState::Inner::count_open(const Task* before, const Task* after) {
 void ClusterState::Inner::index(const Object* before, const Object* after) {
   const Object& any = before ? *before : *after;
   const ObjectKey key{any.type, any.meta.ns, any.meta.name};
+  objects_taken.index(before, after);
   if (!before)
     objects_by_uid[after->meta.uid] = key;
   if (!after)
@@ -484,6 +485,7 @@ void ClusterState::Inner::clear_indexes() {
   open_tasks.clear();
   tasks_in.clear();
   objects_by_uid.clear();
+  objects_taken.begin(settings.object_shares);
   shown_by.clear();
   dependents_changed.clear();
   health_jobs.clear();

@@ -13,6 +13,7 @@
 
 #include "core/cluster.h"
 #include "core/named.h"
+#include "core/object_ledger.h"
 #include "core/seats.h"
 #include "core/turns.h"
 #include "model/weight.h"
@@ -115,6 +116,7 @@ struct ClusterState::Inner {
   std::map<std::pair<JobId, std::uint32_t>, std::set<TaskKey>> tasks_in;  // by Task::grant, of whatever attempt
   std::map<Uid, ObjectKey> objects_by_uid;
   std::map<Shown, std::set<ObjectKey>> shown_by;  // by what they show
+  ObjectLedger objects_taken;
   // The last change of anything that names an object among its owners. No index: removals leave nothing behind, so
   // after a restart everything counts as changed then.
   std::map<Uid, Seq> dependents_changed;

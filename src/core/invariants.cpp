@@ -318,6 +318,7 @@ void check_indexes(const ClusterState::Inner& inner) {
   CHECK(fresh.associations_of == inner.associations_of && fresh.qos_of_associations == inner.qos_of_associations,
         "associations");
   CHECK(fresh.objects_by_uid == inner.objects_by_uid && fresh.shown_by == inner.shown_by, "objects and what they show");
+  CHECK(fresh.objects_taken == inner.objects_taken, "what objects take of their shares");
   CHECK(fresh.health_jobs == inner.health_jobs, "runs of health checks");
   CHECK(fresh.by_calendar == inner.by_calendar, "jobs with dates");
   CHECK(fresh.ledger == inner.ledger, "what limits count is not the sum over the jobs");

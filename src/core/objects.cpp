@@ -137,6 +137,17 @@ Result<void> keep_deletion(Object& object, const Object& before) {
   return {};
 }
 
+// Of a share that keeps the newest alone the oldest go, whatever would keep them.
+void make_room(Txn& txn, const Object& newest) {
+  constexpr int kGoneMost = 32;  // for one: small ones for a large one
+  for (int gone = 0; gone < kGoneMost; ++gone) {
+    const auto oldest = txn.inner().objects_taken.oldest_beyond(newest);
+    if (!oldest)
+      return;
+    txn.remove(find_object(txn.tables(), *oldest));
+  }
+}
+
 }  // namespace
 
 bool may_go(const Tables& tables, const Object& object) {
@@ -171,6 +182,7 @@ Result<Answer> put_object(Txn& txn, const PutObject& ask) {
     return invalid(format("{} {} is deleted by asking for it, not by saying so", object.type, object.meta.name),
                    "deleting");
   TRY(check_shows(txn, object));
+  TRY(txn.inner().objects_taken.check(object, before.get()));
   for (const OwnerRef& owner : extra_of(object.meta).owners)
     if (before && owner.uid == before->meta.uid)
       return invalid(format("{} {} would own itself", object.type, object.meta.name), "owners");
@@ -178,6 +190,8 @@ Result<Answer> put_object(Txn& txn, const PutObject& ask) {
   note_ends(txn.tables(), object);
   const Ref<Object> made = txn.put(std::move(object));
   const Answer answer{.seq = made->meta.seq};
+  if (!before)
+    make_room(txn, *made);
   if (may_go(txn.tables(), *made))
     txn.remove(made);
   return answer;

@@ -63,7 +63,8 @@ Refusal objection(const Txn& txn, const Job& job, const Partition& partition, co
     if (apart)
       alone = there;
     NodeLoad& load = apart ? alone : loads.try_emplace(node, there).first->second;
-    if (!take(load, *nodes[i], grants[i]).ok())
+    const bool has_seats = grants[i].tasks <= seats_left(load, job.spec->groups.get()[grants[i].group]);
+    if (!has_seats || !take(load, *nodes[i], grants[i]).ok())
       return refusal("Taken", nodes[i]->meta.name);
   }
   return spares_kept_places(txn, job.id, grants) ? Refusal() : refusal("HeldForOthers");

@@ -15,6 +15,12 @@ bool has_address_for(const Node& node, const GroupSpec& group) {
   return group.sandbox.network != TaskNetwork::kOwn || !node.task_range.empty();
 }
 
+std::uint32_t seats_left(const NodeLoad& load, const GroupSpec& group) {
+  if (group.sandbox.network != TaskNetwork::kOwn)
+    return UINT32_MAX;
+  return kAddressedMax - std::min(kAddressedMax, load.occupants);
+}
+
 namespace {
 
 // Whether the devices of which the grant has parts have room for all of them, and its whole ones are nobody's in part.
@@ -151,7 +157,7 @@ std::uint32_t tasks_that_fit(const Node& node, const NodeLoad& load, const Group
   if (load.sole_occupants > 0 || (group.sharing == Sharing::kExclusive && load.occupants > 0))
     return 0;
   const TasksFit fits(node, load, group);
-  const std::uint32_t most = tasks_at_most(group, fits.free_cores());
+  const std::uint32_t most = std::min(tasks_at_most(group, fits.free_cores()), seats_left(load, group));
   if (group.tasks_per_node_exact && group.tasks_per_node > 0)
     return most >= group.tasks_per_node && fits(group.tasks_per_node) ? group.tasks_per_node : 0;
   // Needs grow with the number of tasks, so the largest that fits is found by halving.
@@ -171,6 +177,8 @@ std::uint32_t tasks_that_fit(const Node& node, const NodeLoad& load, const Group
 std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const GroupSpec& group,
                                   std::uint16_t group_index, std::uint32_t tasks, std::uint32_t devices_extra) {
   if (load.sole_occupants > 0 || (group.sharing == Sharing::kExclusive && load.occupants > 0))
+    return std::nullopt;
+  if (tasks > seats_left(load, group))
     return std::nullopt;
   const NodeNeed need = need_on_node(node, group, tasks, devices_extra);
   const CoreSet free_cores = CoreSet::first_n(node.cores).minus(load.cores);

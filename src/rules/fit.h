@@ -79,6 +79,12 @@ class Eligible {
 // Tasks with an address of their own run where a node has addresses to give.
 bool has_address_for(const Node& node, const GroupSpec& group);
 
+// Of a node's range of addresses some are not given back at once, so that fewer tasks than it has addresses run beside
+// each other there. Whoever else has a place on the node counts, too.
+inline constexpr std::uint32_t kAddressedMax = 110;
+// How many more tasks of the group may run beside what is there, by their addresses alone.
+std::uint32_t seats_left(const NodeLoad& load, const GroupSpec& group);
+
 // Features expression as Slurm writes it: "a", "a&b", "a|b", "[a|b]", "a*2" (count ignored per node), parentheses.
 Result<void> check_constraint(const std::string& expression);
 bool constraint_holds(const std::string& expression, const std::vector<std::string>& features);

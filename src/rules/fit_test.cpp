@@ -73,6 +73,25 @@ TEST(Fit, ANodeTakesNoMoreThanItsMost) {
   EXPECT_FALSE(choose_grant(node(1), {}, g, 0, 4096, 0));
 }
 
+TEST(Fit, TasksWithAddressesHaveSoManySeats) {
+  GroupSpec g = group(kTasksPerNodeMax);
+  g.overcommit = true;
+  EXPECT_EQ(seats_left({}, g), UINT32_MAX) << "it needs no address";
+  g.sandbox.network = TaskNetwork::kOwn;
+  EXPECT_EQ(tasks_that_fit(node(1), {}, g), kAddressedMax);
+  NodeLoad load;
+  load.occupants = kAddressedMax - 2;
+  EXPECT_EQ(seats_left(load, g), 2u);
+  EXPECT_EQ(tasks_that_fit(node(1), load, g), 2u);
+  EXPECT_TRUE(choose_grant(node(1), load, g, 0, 2, 0));
+  EXPECT_FALSE(choose_grant(node(1), load, g, 0, 3, 0));
+  load.occupants = kAddressedMax + 5;  // jobs without addresses
+  EXPECT_EQ(seats_left(load, g), 0u);
+  EXPECT_EQ(tasks_that_fit(node(1), load, g), 0u);
+  g.sandbox.network = TaskNetwork::kHost;
+  EXPECT_GT(tasks_that_fit(node(1), load, g), 0u);
+}
+
 TEST(Fit, EligibleForManyNodesIsEligibleForEach) {
   Rng rng(1);
   for (int round = 0; round < 200; ++round) {

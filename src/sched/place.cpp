@@ -53,7 +53,7 @@ std::optional<Choice> choice_of(Board& board, const GroupSpec& group, const Grou
   if (load != &slot.load && !free_on(cls, node, *load).covers(need.amounts))
     return std::nullopt;
   if (slot.free.memory_mb < need.amounts.memory_mb || (group.sharing == Sharing::kExclusive && load->occupants > 0) ||
-      (!way.exact && !eligible(node, partition, group)) || !seated(board, node))
+      seats_left(*load, group) == 0 || (!way.exact && !eligible(node, partition, group)) || !seated(board, node))
     return std::nullopt;
   return Choice{node.weight, false, slot.free, {&node, load}, {}, slot.place};
 }

@@ -55,7 +55,7 @@ bool room_for(PlannerView& view, const GroupSpec& group, const GroupWay& way, st
       index->each(need.amounts, [&](NodeId id) {
         const NodeSlot& slot = view.nodes()[id.value];
         found += slot.free.memory_mb >= need.amounts.memory_mb &&
-                 (group.sharing != Sharing::kExclusive || slot.load.occupants == 0);
+                 (group.sharing != Sharing::kExclusive || slot.load.occupants == 0) && seats_left(slot.load, group) > 0;
         ++looked;
         return found < way.nodes;
       });

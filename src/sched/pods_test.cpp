@@ -87,6 +87,23 @@ class Pods : public testing::Test {
   Driver driver;
 };
 
+TEST_F(Pods, a_node_has_so_many_seats_for_those_with_addresses) {
+  nodes(2, 64);
+  for (const std::uint32_t id : {1u, 2u}) change(id, [&](Node& node) { node.task_range = format("10.0.{}.0/24", id); });
+  const JobSpec addressed = with(pod(10), [](GroupSpec& group) { group.sandbox.network = TaskNetwork::kOwn; });
+  const std::vector<JobId> all = add(2 * kAddressedMax + 5, addressed);
+  EXPECT_EQ(run(), 2 * kAddressedMax);
+  EXPECT_EQ(nodes_of(all).count(1), kAddressedMax);
+  EXPECT_EQ(nodes_of(all).count(2), kAddressedMax);
+  add(3, pod(10));
+  EXPECT_EQ(run(), 3u) << "who needs no address finds room";
+  std::size_t ended = 0;
+  for (const JobId id : all)
+    if (node_of(id) == 2 && ended < 6 && ++ended)
+      core.end(id);
+  EXPECT_EQ(run(), 5u) << "who waits comes when others have gone";
+}
+
 TEST_F(Pods, a_node_of_8_cores_takes_80_that_ask_for_a_tenth) {
   nodes(1);
   add(81, pod(100));

@@ -191,6 +191,8 @@ ControllerSettings settings_of(const DaemonOptions& options, SqliteLog& log) {
   settings.engine.core.kill_invalid_dependency = options.kill_invalid_dependency;
   settings.engine.core.move_after = options.move_after;
   settings.engine.core.unkillable_after = options.unkillable_after;
+  settings.engine.core.object_shares = kube::shares_of_kinds(
+      {.each = {.objects_max = options.namespace_objects, .bytes_max = options.namespace_mib << 20}});
   settings.engine.core.first_job = std::max<std::uint64_t>(1, log.jobs_given());
   settings.engine.sha256_hex = sha256_hex;
   settings.engine.poison = options.dir + "/applying";
@@ -312,15 +314,19 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
                  });
   };
   powers.pass_on = passes_on(ca, loop);
+  powers.post = [&loop](std::function<void()> task) { loop.post(std::move(task)); };
   const kube::KubeServer server(std::move(powers), options.cluster_name);
   std::vector<FrontRoute> routes = slurm::routes();
   for (FrontRoute& route : server.routes()) routes.push_back(std::move(route));
   settings.api.routes = std::make_shared<const Routes>(std::move(routes));
   settings.api.readers = server.readers();
-  settings.api.front_actor = [ca_pem = ca.certificate_pem(), uses = server.uses(), port,
-                              address = address_for_pods(options.address)] {
-    return std::make_unique<kube::Reconcilers>(kube::all_controllers(
-        ca_pem, uses, [port, address] { return address.empty() ? std::string() : format("{}:{}", address, *port); }));
+  settings.api.front_actor = [ca_pem = ca.certificate_pem(), uses = server.uses(), admission = server.pod_admission(),
+                              port, address = address_for_pods(options.address)] {
+    return std::make_unique<kube::Reconcilers>(
+        kube::all_controllers(
+            ca_pem, uses,
+            [port, address] { return address.empty() ? std::string() : format("{}:{}", address, *port); }),
+        admission);
   };
 }
 

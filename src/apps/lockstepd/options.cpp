@@ -27,6 +27,10 @@ const char* const kDaemonHelp =
     "  --defragment          move jobs that can save their work where a waiting one fits for it\n"
     "  --move-after SECONDS  but none in this time after its start (default 600)\n"
     "  --kill-invalid-depend cancel jobs whose dependency can never hold, instead of leaving them to wait\n"
+    "  --namespace-objects N  objects of Kubernetes' API that a namespace may hold (default 100000; events, of which "
+    "the\n"
+    "                        newest are kept, aside)\n"
+    "  --namespace-mib N     and what they may take (default 1024)\n"
     "  --serve-everyone      serve every user of this machine, also where it is not root that runs the controller: for "
     "an\n"
     "                        installed one, whose agents are root's\n"
@@ -121,6 +125,8 @@ constexpr Option kOptions[] = {
     {"--fence-silence", take_span<&DaemonOptions::fence_silence>},
     {"--unkillable-after", take_span<&DaemonOptions::unkillable_after, 1>},
     {"--move-after", take_span<&DaemonOptions::move_after>},
+    {"--namespace-objects", take_count<&DaemonOptions::namespace_objects, 1'000'000>},
+    {"--namespace-mib", take_count<&DaemonOptions::namespace_mib, 8192>},
     {"--backup", take_text<&DaemonOptions::backup>},
     {"--restore", take_text<&DaemonOptions::restore>},
     {"--settings", take_text<&DaemonOptions::settings>},

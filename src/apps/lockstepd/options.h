@@ -21,7 +21,9 @@ struct DaemonOptions {
   bool defragment = false;
   bool kill_invalid_dependency = false;
   Duration move_after = minutes(10);
-  bool serve_everyone = false;  // of this machine, whoever runs the controller
+  std::uint64_t namespace_objects = 100'000;  // that a namespace may hold
+  std::uint64_t namespace_mib = 1024;         // that they may take
+  bool serve_everyone = false;                // of this machine, whoever runs the controller
   // Instead of running: what `lockstep backup` and `lockstep restore` ask for.
   std::string backup;         // where to
   std::string restore;        // which backup, into dir

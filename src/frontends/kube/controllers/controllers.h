@@ -8,11 +8,15 @@
 
 #include "frontends/kube/controllers/pod_use.h"
 #include "frontends/kube/controllers/reconciler.h"
+#include "model/object_share.h"
 
 namespace lockstep::kube {
 
 // The finalizer of a namespace: it goes when nothing is left inside. Shown in spec.finalizers.
 inline constexpr std::string_view kNamespaceFinalizer = "kubernetes";
+
+// What each namespace may hold, with shares of their own for what comes by itself: of events the newest are kept.
+ObjectShares shares_of_kinds(ObjectShares shares = {});
 
 std::shared_ptr<const Reconciler> namespace_controller();
 // What every cluster has: the namespaces default, kube-system, kube-public and kube-node-lease, the roles that

@@ -194,7 +194,8 @@ class CronLook {
                    "Not starting job because prior execution is running and concurrency policy is Forbid");
     json::object job = job_for(name, due, zone);
     QuotaLedger ledger(view_.tables(), cron_.meta.ns);
-    if (const auto refused = ledger.count(kCronJobType, job)) {
+    if (const auto refused =
+            out_.full.empty() ? ledger.count(kCronJobType, job) : std::optional<std::string>(out_.full)) {
       out_.look_again(now_ + seconds(10));
       return event(kWarning, "FailedCreate",
                    format("Error creating job: jobs.batch {} is forbidden: {}", quoted(name), *refused));

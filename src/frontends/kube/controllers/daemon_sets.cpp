@@ -144,7 +144,7 @@ class DaemonLook {
         continue;
       json::object tree = whole_tree(*at->second);
       if (const Node* record = view_.tables().node(name))
-        show_node(tree, *record, view_.wall_offset());
+        show_node(tree, *record, now_, view_.wall_offset());
       const json::value taints = part(part(tree, "spec"), "taints");
       if (json::value* spec = tree.if_contains("spec"); spec && spec->is_object())
         spec->get_object().erase("taints");
@@ -344,7 +344,7 @@ class DaemonLook {
 
   void act() {
     if (takes_new_objects(view_, set_.meta.ns)) {
-      NewPods made(view_, now_, set_, kDaemonKind, out_.refused);
+      NewPods made(view_, now_, set_, kDaemonKind, out_);
       std::optional<std::string> refused;
       for (const std::string& node : make_)
         if (!refused && !made.full())

@@ -114,10 +114,19 @@ class Rollout {
     marked_ = true;
   }
 
-  // False: the name is another's; next time it is another name.
+  bool refuse_newest() {
+    const std::string why = format("Failed to create new replica set: replicasets.apps is forbidden: {}", out_.full);
+    tell(kProgressing, "False", "ReplicaSetCreateError", why);
+    wish_event(out_, view_, now_, *object_, kDeploymentKind, kWarning, "ReplicaSetCreateError", why);
+    return false;
+  }
+
+  // False: the name is another's; next time it is another name. Or there is no room for it.
   bool make_newest() {
     if (!takes_new_objects(view_, object_->meta.ns))
       return false;
+    if (!out_.full.empty())
+      return refuse_newest();
     json::value pod_template = part(part(tree_, "spec"), "template");
     const std::int64_t collisions = whole_in(status_, "collisionCount", 0);
     const std::string hash = safe_letters(hash_of(std::to_string(collisions), hash_of_tree(pod_template)), 10);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kExpiringJobs = "jobs.batch", kExpiringEvents = "events";
 constexpr Duration kEventLife = hours(1);
+constexpr std::uint64_t kEventsMost = 20'000, kEventBytesMost = 64 << 20;  // of a namespace
 constexpr std::size_t kEndedPodsMost = 12'500, kPodsExpiredAtOnce = 200;
 const ObjectKey kAllPods{"pods", "", ""};  // looked at together
 
@@ -84,6 +85,12 @@ class Expiry final : public Reconciler {
 };
 
 }  // namespace
+
+ObjectShares shares_of_kinds(ObjectShares shares) {
+  shares.apart[std::string(kExpiringEvents)] = {
+      .objects_max = kEventsMost, .bytes_max = kEventBytesMost, .newest_stay = true};
+  return shares;
+}
 
 std::shared_ptr<const Reconciler> expiry_controller() { return std::make_shared<Expiry>(); }
 

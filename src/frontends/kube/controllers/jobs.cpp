@@ -281,14 +281,12 @@ class JobLook {
   }
 
   void make(std::int64_t missing) {
-    NewPods made(view_, now_, *job_, kJobKind, out_.refused);
+    NewPods made(view_, now_, *job_, kJobKind, out_);
     json::value pod_template = part(part(tree_, "spec"), "template");
     std::optional<std::string> refused;
     if (!spec_.indexed) {
-      for (; missing > 0 && !refused && !made.full(); --missing) {
+      for (; missing > 0 && !refused && !made.full(); --missing)
         refused = made.add(tracked(pod_from_template(pod_template, *job_, kJobKind)));
-        made_ += !refused;
-      }
     } else {
       IntervalSet taken = done_indexes_;
       for (const Interval& part : failed_indexes_.intervals()) taken.insert(part.low, part.high);
@@ -305,9 +303,9 @@ class JobLook {
         if (is_pausing(index))
           continue;
         refused = made.add(tracked(indexed_pod(pod_template, index)));
-        made_ += !refused;
       }
     }
+    made_ = made.made();
     made.wish(out_);
     if (refused)
       wish_failed_create(out_, view_, now_, *job_, kJobKind, *refused, {});

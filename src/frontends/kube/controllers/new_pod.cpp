@@ -4,6 +4,8 @@
 
 #include "base/text.h"
 #include "frontends/kube/admission/made_pods.h"
+#include "frontends/kube/admission/webhooks.h"
+#include "frontends/kube/controllers/pod_admission.h"
 #include "frontends/kube/controllers/pod_defaults.h"
 #include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/kinds/rules.h"
@@ -20,27 +22,52 @@ namespace {
 
 constexpr std::size_t kPodsTogether = 32;  // in one command: each with its job, its task and an event
 constexpr std::size_t kPodsAtOnce = 512;   // wished in one look
+constexpr std::size_t kPodsAsked = 16;     // wait for webhooks
 constexpr std::size_t kNameBaseMax = 58;   // of a generated name, as the API server cuts it
 constexpr std::string_view kMaker = "system:kube-controller-manager";  // as policies see it
 constexpr Duration kRetryFirst = seconds(1), kRetryMost = minutes(1);
 
-// What the API server does with a pod that a user sends.
-std::optional<std::string> admit_pod(const ObjectView& view, Instant now, json::object& tree) {
+std::optional<std::string> complete(const ObjectView& view, Instant now, json::object& tree) {
   if (const Schema* schema = builtin_kind_schema("", "v1", "Pod"))
     fill_defaults(tree, *schema, wall_time(view, now));
   if (auto refused = default_pod(view.tables(), tree))
     return refused->message;
   if (auto refused = complete_pod(view.tables(), tree))
     return refused->message;
-  const KindRules& rules = rules_of(kPodType);
-  rules.prepare_create(tree);
+  return std::nullopt;
+}
+
+std::optional<std::string> check(const ObjectView& view, const json::object& tree) {
   FieldErrors errors;
-  rules.validate(tree, nullptr, errors);
+  rules_of(kPodType).validate(tree, nullptr, errors);
   if (!errors.empty())
     return format("Pod {} is invalid: {}", quoted(text_in(part(tree, "metadata"), "name")), joined_text(errors));
   if (auto refused = judge_made_pod(view.tables(), tree, kMaker))
     return refused->message;
   return std::nullopt;
+}
+
+// As webhooks see it: those of one template are alike.
+json::object as_asked_about(const json::object& tree, bool has_own_name) {
+  json::object out = tree;
+  json::object& metadata = out["metadata"].as_object();
+  if (!has_own_name)
+    metadata.erase("name");
+  metadata.erase("creationTimestamp");
+  return out;
+}
+
+// The pod as webhooks have made it is still the one that was asked for.
+json::object with_own_name(json::object changed, const json::object& tree) {
+  json::value& value = changed["metadata"];
+  json::object& metadata = value.is_object() ? value.get_object() : value.emplace_object();
+  for (const char* own : {"name", "namespace", "generateName", "creationTimestamp"}) {
+    if (const json::value* was = member(part(tree, "metadata"), own))
+      metadata[own] = *was;
+    else
+      metadata.erase(own);
+  }
+  return changed;
 }
 
 }  // namespace
@@ -62,9 +89,14 @@ json::object pod_from_template(const json::value& pod_template, const Object& ow
   return tree;
 }
 
-NewPods::NewPods(const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
-                 const std::string& refused)
-    : view_(view), now_(now), owner_(owner), kind_(kind), refused_(refused), ledger_(view.tables(), owner.meta.ns) {}
+NewPods::NewPods(const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind, const Wishes& told)
+    : view_(view),
+      now_(now),
+      owner_(owner),
+      kind_(kind),
+      refused_(told.refused),
+      no_room_(told.full),
+      ledger_(view.tables(), owner.meta.ns) {}
 
 // One that is free in the view. Whoever reads the same version of the owner tries the same names in the same order.
 std::string NewPods::name_for(const json::object& metadata) {
@@ -78,12 +110,24 @@ std::string NewPods::name_for(const json::object& metadata) {
 }
 
 std::optional<std::string> NewPods::add(json::object tree) {
+  if (!no_room_.empty())
+    return format("pods is forbidden: {}", no_room_);
   json::object& metadata = tree["metadata"].as_object();
-  if (text_in(metadata, "name").empty())
+  const bool has_own_name = !text_in(metadata, "name").empty();
+  // What makes pods alike is what their template says: what is filled in goes by their names.
+  const bool asks = view_.admission() && has_webhooks(view_.tables());
+  const std::string alike = asks ? format("{}/{:016x}", owner_.meta.uid.value, hash_of_tree(tree)) : "";
+  if (!has_own_name)
     metadata["name"] = name_for(metadata);
   const std::string name = text_in(metadata, "name");
   tree["metadata"].as_object()["creationTimestamp"] = time_text(now_, view_.wall_offset());
-  if (auto refused = admit_pod(view_, now_, tree))
+  if (auto refused = complete(view_, now_, tree))
+    return refused;
+  rules_of(kPodType).prepare_create(tree);
+  std::string refusal;
+  if (const Door door = pass_webhooks(tree, has_own_name, alike, refusal); door != Door::kOpen)
+    return door == Door::kShut ? std::optional(refusal) : std::nullopt;
+  if (auto refused = check(view_, tree))
     return refused;
   if (auto refused = ledger_.count(kPodType, tree))
     return format("pods {} is forbidden: {}", quoted(name), *refused);
@@ -94,14 +138,50 @@ std::optional<std::string> NewPods::add(json::object tree) {
   if (!work.ok())
     return format("Pod {} is invalid: {}: {}", quoted(name), work.error().field, work.error().message);
   names_.insert(name);
+  ++made_;
   pods_.push_back({name, std::move(work->body)});
   return std::nullopt;
 }
 
+// Webhooks change it, or refuse it.
+NewPods::Door NewPods::pass_webhooks(json::object& tree, bool has_own_name, const std::string& alike,
+                                     std::string& refusal) {
+  if (alike.empty())
+    return Door::kOpen;
+  const json::object pod = as_asked_about(tree, has_own_name);
+  if (!is_asked_about(view_.tables(), attempt_of_made_pod(pod, kMaker)))
+    return Door::kOpen;
+  std::size_t& waiting = asked_[alike];
+  PodAdmission::Told told = view_.admission()->take({owner_.meta.ns, alike, pod, waiting}, now_);
+  if (!told.verdict) {
+    patience_ = waiting_ == 0 ? told.again : std::min(patience_, told.again);
+    ++waiting;
+    ++waiting_;
+    return Door::kAsked;
+  }
+  if (told.verdict->refused) {
+    refusal = told.verdict->refused->message;
+    return Door::kShut;
+  }
+  if (!told.verdict->changed)
+    return Door::kOpen;
+  tree = with_own_name(std::move(*told.verdict->changed), tree);
+  if (auto refused = complete(view_, now_, tree)) {
+    refusal = *refused;
+    return Door::kShut;
+  }
+  rules_of(kPodType).prepare_create(tree);
+  return Door::kOpen;
+}
+
 // Quotas are written once in a look, with one command.
-bool NewPods::full() const { return pods_.size() >= (ledger_.any() ? kPodsTogether : kPodsAtOnce); }
+bool NewPods::full() const {
+  return pods_.size() >= (ledger_.any() ? kPodsTogether : kPodsAtOnce) || waiting_ >= kPodsAsked;
+}
 
 void NewPods::wish(Wishes& out) {
+  if (waiting_ > 0)
+    out.look_again(now_ + patience_);
   const std::string& ns = owner_.meta.ns;
   const auto around = view_.find("namespaces", "", ns);
   if (pods_.empty() || !around)
@@ -130,6 +210,8 @@ void NewPods::wish(Wishes& out) {
 void wish_failed_create(Wishes& out, const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
                         const std::string& why, WallTime since) {
   wish_event(out, view, now, owner, kind, kWarning, "FailedCreate", "Error creating: " + why);
+  if (!out.full.empty())
+    return;  // it is looked at again when room is tried for
   const Duration failing = since ? Duration{wall_time(view, now).us - since.us} : Duration{};
   out.look_again(now + std::clamp(failing, kRetryFirst, kRetryMost));
 }

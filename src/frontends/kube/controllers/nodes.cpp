@@ -2,7 +2,9 @@
 // (kinds/node_view.h). It comes and goes with the record; one that users made for themselves is theirs.
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/kinds/node_change.h"
+#include "frontends/kube/kinds/node_lease.h"
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/store/stored_object.h"
 
@@ -11,14 +13,31 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::string_view kNodes = "nodes";
+constexpr std::int64_t kLeaseSeconds = 40;
+
+// It goes with the Node.
+json::object new_lease_tree(const Object& node) {
+  const std::string& name = node.meta.name;
+  json::object owner{{"apiVersion", "v1"}, {"kind", "Node"}, {"name", name}, {"uid", uid_text(node.meta.uid)}};
+  json::object tree;
+  tree["metadata"] = json::object{{"name", name},
+                                  {"namespace", json::string_view(kNodeLeases.data(), kNodeLeases.size())},
+                                  {"ownerReferences", json::array{std::move(owner)}}};
+  tree["spec"] = json::object{{"holderIdentity", name}, {"leaseDurationSeconds", kLeaseSeconds}};
+  return tree;
+}
 
 class NodeController final : public Reconciler {
  public:
   std::string_view name() const override { return "nodes"; }
 
-  void woken_by(const ObjectView&, const Object& changed, std::vector<ObjectKey>& out) const override {
+  void woken_by(const ObjectView& view, const Object& changed, std::vector<ObjectKey>& out) const override {
     if (changed.type == kNodes)
       out.push_back(key_of(changed));
+    else if (is_node_lease(changed))
+      out.push_back({std::string(kNodes), "", changed.meta.name});
+    else if (changed.type == "namespaces" && changed.meta.name == kNodeLeases)
+      for (const auto& [id, node] : view.tables().nodes) out.push_back({std::string(kNodes), "", node->meta.name});
   }
   void woken_by_record(const ObjectView&, const Change& change, std::vector<ObjectKey>& out) const override {
     if (const auto* node = std::get_if<Ref<Node>>(&change.record))
@@ -32,6 +51,7 @@ class NodeController final : public Reconciler {
     if (node && !object) {
       wish_new(out, view, now, kNodes, new_node_tree(*node), {{Kind::kNode, {}, 0, 0, node->id}});
     } else if (node && object && !is_deleting(*object) && !object->shows.empty()) {
+      keep_lease(view, now, *object, out);
       // What the object said before the record knew, or since somebody changed it otherwise than by the API.
       auto change = node_change(*node, nullptr, tree_of(*object, {"v1", "Node"}, {}), {});
       if (!change)
@@ -44,6 +64,13 @@ class NodeController final : public Reconciler {
       if (ours)
         out.add(RemoveObject{object->type, "", name, object->meta.seq});
     }
+  }
+
+ private:
+  static void keep_lease(const ObjectView& view, Instant now, const Object& node, Wishes& out) {
+    const std::string ns(kNodeLeases);
+    if (!view.find(kLeases, ns, node.meta.name) && takes_new_objects(view, ns))
+      wish_new(out, view, now, kLeases, new_lease_tree(node));
   }
 };
 

@@ -52,6 +52,7 @@ void ObjectView::index(const Object& object, bool there) {
 }
 
 Ref<Object> ObjectView::find(std::string_view type, std::string_view ns, std::string_view name) const {
+  ++looked_;
   const auto at = tables_.objects.find({std::string(type), std::string(ns), std::string(name)});
   return at == tables_.objects.end() ? nullptr : at->second;
 }

@@ -16,6 +16,7 @@
 
 namespace lockstep::kube {
 
+class PodAdmission;
 struct PodReading;
 
 // Every object as one reader knows it, by who owns it and where it is.
@@ -32,12 +33,18 @@ class ObjectView {
   // What the pod's object and records say, read once for each of its versions. Null: there is no such pod.
   std::shared_ptr<const PodReading> pod(std::string_view ns, std::string_view name) const;
   const Tables& tables() const { return tables_; }
+  // Who asks webhooks about new pods; null: nobody is asked.
+  PodAdmission* admission() const { return admission_; }
+  void ask_through(PodAdmission* admission) { admission_ = admission; }
+  std::uint64_t looked() const { return looked_; }  // at objects since the beginning: what looks cost
   Duration wall_offset() const { return tables_.cluster ? tables_.cluster->wall_offset : Duration{}; }
 
  private:
   void index(const Object& object, bool there);
 
   Tables tables_;
+  PodAdmission* admission_ = nullptr;
+  mutable std::uint64_t looked_ = 0;
   std::map<std::string, std::set<ObjectKey>> inside_;
   std::map<Uid, std::set<ObjectKey>> dependents_;
   std::map<std::string, std::set<ObjectKey>> uncontrolled_;
@@ -55,7 +62,10 @@ struct Wishes {
   };
   std::vector<Wish> wishes;
   Instant again = kNever;  // look again then, also if nothing changes
-  std::string refused;     // told before the look: why the core refused its last wishes, other than for being stale
+  // Told before the look: why the core refused its last wishes, other than for being stale or for want of room.
+  std::string refused;
+  // Likewise: the share of objects is used up (model/object_share.h). Nothing new is to be wished for.
+  std::string full;
 
   void add(CommandBody body, Reading read = {}, std::vector<CommandBody> also = {}) {
     wishes.push_back({std::move(body), std::move(read), std::move(also)});

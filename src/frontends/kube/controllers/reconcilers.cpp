@@ -3,23 +3,29 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "model/object_share.h"
 
 namespace lockstep::kube {
 
 namespace {
 
 constexpr Duration kPauseFirst = millis(5), kPauseMost = seconds(30);
+constexpr Duration kFullFirst = seconds(1), kFullMost = seconds(30);
+constexpr std::uint64_t kLookCost = 8, kWishCost = 16;  // in objects looked at
+constexpr std::uint64_t kCostMost = 50'000;             // of the looks of one step, but for the last
 
 }  // namespace
 
 void Reconcilers::restart(std::span<const Change> snapshot) {
   view_ = ObjectView();
+  view_.ask_through(admission_.get());
   due_.clear();
   later_.clear();
   held_.clear();
+  no_room_.clear();
   asked_.clear();
   for (std::size_t i = 0; i < all_.size(); ++i)
-    for (const ObjectKey& key : all_[i]->first_keys()) due_.insert({i, key});
+    for (const ObjectKey& key : all_[i]->first_keys()) due_.add({i, key});
   observe(snapshot);
 }
 
@@ -46,23 +52,31 @@ void Reconcilers::wake(const Change& change) {
 // What waits for its answers is looked at when they are there.
 void Reconcilers::look_at(Work work) {
   if (const auto held = held_.find(work); held == held_.end() || held->second.open == 0)
-    due_.insert(std::move(work));
+    due_.add(std::move(work));
 }
 
 Actor::Turn Reconcilers::step(Instant now, ActorBudget budget) {
   while (!later_.empty() && later_.begin()->first <= now) look_at(later_.extract(later_.begin()).value().second);
   Turn turn;
   std::size_t looks = budget.looks;
-  for (; !due_.empty() && looks > 0 && turn.asks.size() < budget.commands; --looks) {
-    const Work work = due_.extract(due_.begin()).value();
+  const std::uint64_t looked = view_.looked();
+  for (; !due_.empty() && looks > 0 && turn.asks.size() < budget.commands && view_.looked() - looked < kCostMost;
+       --looks) {
+    const Work work = due_.take();
+    const std::uint64_t before = view_.looked();
     Wishes wishes;
     if (const auto held = held_.find(work); held != held_.end())
       wishes.refused = std::exchange(held->second.why, {});
+    if (const auto full = no_room_.find(work); full != no_room_.end() && now < full->second.until)
+      wishes.full = full->second.why;
     all_[work.first]->reconcile(view_, work.second, now, wishes);
+    due_.charge(work, kLookCost + (view_.looked() - before) + kWishCost * wishes.wishes.size());
     if (wishes.again != kNever)
       later_.insert({wishes.again, work});
     if (wishes.wishes.empty()) {
       held_.erase(work);
+      if (wishes.full.empty())
+        no_room_.erase(work);
       continue;
     }
     Held& waits = held_[work];
@@ -86,17 +100,29 @@ void Reconcilers::answered(std::uint64_t id, const Result<Answer>& answer, Insta
   asked_.erase(asked);
   Held& held = held_[work];
   held.refused |= !answer.ok();
-  if (!answer.ok() && answer.error().code != Errc::kConflict && answer.error().code != Errc::kNotFound)
+  if (!answer.ok() && answer.error().field == kObjectShareField)
+    note_room(work, answer.error(), now);
+  else if (!answer.ok() && answer.error().code != Errc::kConflict && answer.error().code != Errc::kNotFound)
     held.why = answer.error().message;
   if (--held.open > 0)
     return;
   if (!held.refused) {
     held_.erase(work);
-    due_.insert(work);
+    due_.add(work);
     return;
   }
   held.pause = std::clamp(held.pause * 2, kPauseFirst, kPauseMost);
   later_.insert({now + held.pause, work});
+}
+
+void Reconcilers::note_room(const Work& work, const Error& error, Instant now) {
+  NoRoom& full = no_room_[work];
+  full.why = error.message;
+  if (now < full.until)
+    return;  // another answer to the same look
+  full.pause = std::clamp(full.pause * 2, kFullFirst, kFullMost);
+  full.until = now + full.pause;
+  later_.insert({full.until, work});
 }
 
 Instant Reconcilers::next_timer() const {

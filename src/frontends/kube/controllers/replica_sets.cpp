@@ -29,6 +29,7 @@ struct ReplicaLook {
   Pods pods;  // active ones that it has
   WallTime pause_end;  // before it makes no pod: nodes have refused the last ones
   std::int64_t wanted = 1, min_ready = 0;
+  bool is_asking = false;  // whether more pods can be made: a failure that is told stays told
 };
 
 WallTime failing_since(const json::object& status) {
@@ -95,12 +96,13 @@ std::optional<std::string> fit_number(ReplicaLook& look, Wishes& out) {
     out.look_again(instant_of(look.view, look.pause_end));
     return std::nullopt;
   }
-  NewPods made(look.view, look.now, look.set, look.kind, out.refused);
+  NewPods made(look.view, look.now, look.set, look.kind, out);
   const json::value& pod_template = part(part(look.body, "spec"), "template");
   std::optional<std::string> refused;
   for (std::int64_t i = have; i < look.wanted && !refused && !made.full(); ++i)
     refused = made.add(pod_from_template(pod_template, look.set, look.kind));
   made.wish(out);
+  look.is_asking = made.is_asking();
   return refused;
 }
 
@@ -125,9 +127,9 @@ json::object status_of(const ReplicaLook& look, const std::optional<std::string>
     else
       status.erase(key);
   }
-  if (!refused)
+  if (!refused && !look.is_asking)
     drop_condition(status, kReplicaFailure);
-  else if (!find_condition(status, kReplicaFailure))
+  else if (refused && !find_condition(status, kReplicaFailure))
     add_condition(status, {{"type", kReplicaFailure},
                            {"status", "True"},
                            {"lastTransitionTime", time_text(look.now, look.view.wall_offset())},

@@ -50,7 +50,7 @@ class StatefulLook {
         set_(set),
         out_(out),
         tree_(whole_tree(set)),
-        made_(view, now, set, kStatefulKind, out.refused) {
+        made_(view, now, set, kStatefulKind, out) {
     const json::value& spec = part(tree_, "spec");
     wanted_ = std::max<std::int64_t>(0, whole_in(spec, "replicas", 1));
     first_ = whole_in(part(spec, "ordinals"), "start", 0);

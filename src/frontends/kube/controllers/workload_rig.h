@@ -15,11 +15,14 @@
 #include "frontends/kube/controllers/reconcilers.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
+#include "model/object_share.h"
 
 namespace lockstep::kube {
 
 struct WorkloadRig {
-  explicit WorkloadRig(std::vector<std::shared_ptr<const Reconciler>> all) : actor(std::move(all)) {
+  explicit WorkloadRig(std::vector<std::shared_ptr<const Reconciler>> all,
+                       std::shared_ptr<PodAdmission> admission = nullptr)
+      : actor(std::move(all), std::move(admission)) {
     actor.restart({});
     put("namespaces", R"({"metadata":{"name":"n"}})");
     put("serviceaccounts", R"({"metadata":{"name":"default","namespace":"n"}})");
@@ -28,7 +31,8 @@ struct WorkloadRig {
   Reconcilers actor;
   Tables tables;
   Instant now{1'700'000'000'000'000};
-  bool linger = false;  // pods that are deleted stay until finish_deletions()
+  bool linger = false;                  // pods that are deleted stay until finish_deletions()
+  std::size_t objects_max = 1'000'000;  // but events: a share that is used up
 
   // --- as the core does ---
 
@@ -48,12 +52,19 @@ struct WorkloadRig {
   bool may_go(const Object& object) const {
     return is_deleting(object) && object.meta.extra->finalizers.empty() && !(linger && object.type == "pods");
   }
+  bool is_full(const Tables& all) const {
+    return all.objects.size() >= objects_max &&
+           static_cast<std::size_t>(std::ranges::count_if(
+               all.objects, [](const auto& one) { return std::get<0>(one.first) != "events"; })) >= objects_max;
+  }
   Result<void> perform(Staged& staged, const CommandBody& body) const {
     if (const auto* wanted = std::get_if<PutObject>(&body)) {
       const auto at = staged.tables.objects.find(key_of(wanted->object));
       const bool there = at != staged.tables.objects.end();
       if (wanted->if_seq != 0 && (!there || at->second->meta.seq != wanted->if_seq))
         return conflict("stale: " + wanted->object.meta.name);
+      if (!there && wanted->object.type != "events" && is_full(staged.tables))
+        return Error{Errc::kExhausted, "namespace n is full", std::string(kObjectShareField)};
       Object object = wanted->object;
       if (there && is_deleting(*at->second)) {
         auto extra = std::make_shared<MetaExtra>(object.meta.extra ? *object.meta.extra : MetaExtra{});

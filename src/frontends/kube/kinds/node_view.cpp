@@ -5,11 +5,13 @@
 #include <map>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/node_lease.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/quantity.h"
 #include "frontends/kube/machinery/timestamps.h"
 #include "model/bounds.h"
+#include "rules/fit.h"
 
 namespace lockstep::kube {
 
@@ -18,7 +20,6 @@ namespace {
 constexpr const char* kUnschedulable = "node.kubernetes.io/unschedulable";
 constexpr const char* kNotReady = "node.kubernetes.io/not-ready";
 constexpr const char* kUnreachable = "node.kubernetes.io/unreachable";
-constexpr const char* kPodsMost = "110";
 constexpr std::string_view kHugePages = "hugepages-", kDevices = "nvidia.com/";
 constexpr const char* kReason = "lockstep.io/reason";  // annotation: why the node is drained or away
 
@@ -26,6 +27,11 @@ json::object& object_at(json::object& tree, std::string_view name) {
   json::value& value = tree[name];
   return value.is_object() ? value.get_object() : value.emplace_object();
 }
+
+struct Shows {
+  Instant now;
+  Duration wall_offset;
+};
 
 std::string time_of(Instant at, Duration wall_offset) { return timestamp_text(WallTime{(at + wall_offset).us}); }
 
@@ -35,7 +41,7 @@ json::object capacity_of(const Node& node) {
   json::object out{{"cpu", std::to_string(node.cores)},
                    {"memory", format("{}Mi", node.memory_mb)},
                    {"ephemeral-storage", format("{}Mi", node.tmp_disk_mb)},
-                   {"pods", kPodsMost}};
+                   {"pods", std::to_string(kAddressedMax)}};
   if (gpus > 0)
     out["nvidia.com/gpu"] = std::to_string(gpus);
   for (const Counted& one : node.counted)
@@ -46,31 +52,30 @@ json::object capacity_of(const Node& node) {
   return out;
 }
 
-json::object condition(const char* type, bool is, const Node& node, Duration wall_offset, std::string_view reason,
+json::object condition(const char* type, bool is, const Node& node, const Shows& shows, std::string_view reason,
                        std::string_view message) {
   const bool heard = node.link == NodeLink::kUp;
-  const std::string since = time_of(heard ? node.boot_at : node.seen_at, wall_offset);
+  const std::string since = time_of(heard ? node.boot_at : node.seen_at, shows.wall_offset);
   return {{"type", type},
           {"status", !heard ? "Unknown"
                      : is   ? "True"
                             : "False"},
-          {"lastHeartbeatTime", since},
+          {"lastHeartbeatTime", time_of(heard_at(node, shows.now, shows.wall_offset), shows.wall_offset)},
           {"lastTransitionTime", since},
           {"reason", reason},
           {"message", message}};
 }
 
-json::array conditions_of(const Node& node, Duration wall_offset) {
+json::array conditions_of(const Node& node, const Shows& shows) {
   if (node.link != NodeLink::kUp)
-    return {condition("Ready", false, node, wall_offset, "NodeStatusUnknown", "Its agent is not heard.")};
+    return {condition("Ready", false, node, shows, "NodeStatusUnknown", "Its agent is not heard.")};
   const bool fit = !node.unfit;
   return {
-      condition("MemoryPressure", false, node, wall_offset, "KubeletHasSufficientMemory",
+      condition("MemoryPressure", false, node, shows, "KubeletHasSufficientMemory",
                 "kubelet has sufficient memory available"),
-      condition("DiskPressure", false, node, wall_offset, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-      condition("PIDPressure", false, node, wall_offset, "KubeletHasSufficientPID",
-                "kubelet has sufficient PID available"),
-      condition("Ready", fit, node, wall_offset, fit ? "KubeletReady" : "NodeUnfit",
+      condition("DiskPressure", false, node, shows, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+      condition("PIDPressure", false, node, shows, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+      condition("Ready", fit, node, shows, fit ? "KubeletReady" : "NodeUnfit",
                 fit ? std::string_view("its agent is connected") : std::string_view(node.word))};
 }
 
@@ -138,7 +143,7 @@ json::object new_node_tree(const Node& node) {
   return {{"metadata", {{"name", node.meta.name}, {"labels", std::move(labels)}}}, {"spec", json::object()}};
 }
 
-void show_node(json::object& tree, const Node& node, Duration wall_offset) {
+void show_node(json::object& tree, const Node& node, Instant now, Duration wall_offset) {
   json::object& annotations = object_at(object_at(tree, "metadata"), "annotations");
   annotations.erase(kReason);
   if (const NodeReason reason = reason_of(node); !reason.words.empty())
@@ -156,7 +161,7 @@ void show_node(json::object& tree, const Node& node, Duration wall_offset) {
   status["capacity"] = capacity_of(node);
   status["allocatable"] = capacity_of(node);
   // Conditions of others (a problem detector's) stay.
-  json::array conditions = conditions_of(node, wall_offset);
+  json::array conditions = conditions_of(node, {now, wall_offset});
   if (const json::value* own = status.if_contains("conditions"); own && own->is_array())
     for (const json::value& one : own->get_array()) {
       const json::value* type = member(one, "type");

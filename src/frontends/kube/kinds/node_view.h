@@ -21,6 +21,6 @@ std::vector<Counted> counted_of_node(const json::object& tree, const Node& node)
 // The object of a node that has just joined.
 json::object new_node_tree(const Node& node);
 // Sets what the record says in the object's tree. wall_offset: adds to an Instant to give the wall clock.
-void show_node(json::object& tree, const Node& node, Duration wall_offset);
+void show_node(json::object& tree, const Node& node, Instant now, Duration wall_offset);
 
 }  // namespace lockstep::kube

@@ -147,7 +147,7 @@ TEST(NodeChange, LabelsTaintsAmountsAndCordon) {
   Node record = node("n1");
   record.counted = {{"gres", 2}};
   json::object shown = new_node_tree(record);
-  show_node(shown, record, {});
+  show_node(shown, record, {}, {});
   auto first = node_change(record, &shown, shown, "ann");
   ASSERT_TRUE(first) << "the record does not know its labels yet";
   record.labels = *first->labels;

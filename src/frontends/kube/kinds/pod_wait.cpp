@@ -52,6 +52,8 @@ bool takes_ports(const GroupSpec& group) {
 // Every resource of which the node has too little left.
 void add_lacks(const Node& node, const NodeLoad& load, const GroupSpec& group, std::vector<std::string>& out) {
   const NodeNeed need = need_on_node(node, group, 1, 0);
+  if (seats_left(load, group) == 0)
+    out.emplace_back("Too many pods");
   if (need.milli() > milli_left(node, load))
     out.emplace_back("Insufficient cpu");
   if (need.memory_mb > memory_left(node, load))

@@ -11,6 +11,7 @@
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
+#include "model/object_share.h"
 #include "views/reasons.h"
 
 namespace lockstep::kube {
@@ -56,6 +57,8 @@ Answered<CommandBody> new_pod(const Request& request, const json::object& tree, 
 }
 
 bool waits_for(const Error& refusal) {
+  if (refusal.field == kObjectShareField)
+    return false;  // there is no room for the pod either
   switch (refusal.code) {
     case Errc::kImpossible:
     case Errc::kDenied:

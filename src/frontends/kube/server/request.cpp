@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/machinery/protobuf.h"
+#include "model/object_share.h"
 
 namespace lockstep::kube {
 
@@ -119,7 +120,9 @@ Status status_of(const Error& error, const Qualified& resource, std::string_view
     case Errc::kInvalid:
     case Errc::kImpossible:
     case Errc::kUnsupported: return Status::bad_request(error.message);
-    case Errc::kExhausted: return Status::too_many_requests(error.message, 1);
+    case Errc::kExhausted:
+      return error.field == kObjectShareField ? Status::forbidden(resource, name, error.message)
+                                              : Status::too_many_requests(error.message, 1);
     case Errc::kUnavailable: return Status::unavailable(error.message);
     case Errc::kTimeout: return Status::timeout(error.message);
     case Errc::kIo:

@@ -92,7 +92,7 @@ Answered<Selection> selection_of(const Request& request) {
     if (object.type == kNodes) {
       const auto read = visit->read();
       if (const Node* node = read->tables.node(object.meta.name))
-        show_node(body.as_object(), *node, wall_offset_of(*read));
+        show_node(body.as_object(), *node, read->now, wall_offset_of(*read));
     }
     if (object.type == kPods) {
       const auto read = visit->read();

@@ -17,6 +17,7 @@
 #include "frontends/kube/server/pass_on.h"
 #include "frontends/kube/server/options.h"
 #include "frontends/kube/server/pod_actions.h"
+#include "frontends/kube/server/pod_desk.h"
 #include "frontends/kube/server/pod_files_route.h"
 #include "frontends/kube/server/pod_streams.h"
 #include "frontends/kube/server/proxy.h"
@@ -69,6 +70,7 @@ struct KubeServer::Inner {
   std::shared_ptr<AggregatedApis> aggregated;
   std::shared_ptr<WatchBell> bell = std::make_shared<WatchBell>();
   std::shared_ptr<ShownTexts> texts = std::make_shared<ShownTexts>();
+  std::shared_ptr<PodDesk> pod_desk;  // null: nobody asks
 
   void handle(const std::shared_ptr<FrontVisit>& visit) {
     auto user = authenticate(*visit, *roles, powers.tokens);
@@ -264,6 +266,8 @@ KubeServer::KubeServer(KubePowers powers, std::string cluster_name) : inner_(std
   inner_->kinds.put(cluster_jobs_kind());
   for (Kind& kind : measured_kinds()) inner_->kinds.put(std::move(kind));
   inner_->aggregated = std::make_shared<AggregatedApis>(inner_->kinds, inner_->powers.pass_on);
+  if (inner_->powers.post)
+    inner_->pod_desk = std::make_shared<PodDesk>(inner_->powers.call, inner_->powers.random_hex, inner_->powers.post);
   inner_->custom_kinds = std::make_shared<CustomKinds>(inner_->kinds, inner_->powers.sha256_hex);
 }
 
@@ -303,9 +307,15 @@ std::vector<FrontRoute> KubeServer::routes() const {
 }
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
-  return {inner_->history, inner_->roles, inner_->services,   inner_->service_table, inner_->custom_kinds,
-          inner_->streams, inner_->uses,  inner_->aggregated, inner_->bell};
+  std::vector<std::shared_ptr<FrontReader>> out{inner_->history,       inner_->roles,        inner_->services,
+                                                inner_->service_table, inner_->custom_kinds, inner_->streams,
+                                                inner_->uses,          inner_->aggregated,   inner_->bell};
+  if (inner_->pod_desk)
+    out.push_back(inner_->pod_desk);
+  return out;
 }
+
+std::shared_ptr<PodAdmission> KubeServer::pod_admission() const { return inner_->pod_desk; }
 
 UseSource KubeServer::uses() const {
   return [uses = inner_->uses](NodeId node, JobId job) { return uses->of(node, job); };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "frontends/kube/controllers/pod_admission.h"
 #include "frontends/kube/controllers/pod_use.h"
 #include "frontends/kube/server/account_tokens.h"
 #include "frontends/kube/server/pass_on.h"
@@ -31,6 +32,8 @@ struct KubePowers {
   CallsOut call;                                                             // for webhooks
   std::function<std::unique_ptr<Stream>(std::unique_ptr<Stream>)> over_tls;  // as of StreamTools
   PassesOn pass_on;  // of aggregated APIs; empty: none is reached
+  // Runs a task on the I/O thread; from any. Empty: webhooks are not asked about what controllers make.
+  std::function<void(std::function<void()>)> post;
 };
 
 class KubeServer {
@@ -41,6 +44,8 @@ class KubeServer {
   std::vector<FrontRoute> routes() const;  // they keep the server's parts alive
   std::vector<std::shared_ptr<FrontReader>> readers() const;
   UseSource uses() const;  // keeps what it asks alive
+  // Who asks webhooks about pods that controllers make; null where powers.post is empty.
+  std::shared_ptr<PodAdmission> pod_admission() const;
 
  private:
   struct Inner;

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/kinds/columns.h"
+#include "frontends/kube/kinds/node_lease.h"
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/versions.h"
@@ -86,7 +87,10 @@ json::object shown_tree(const Request& request, const Object& object, json::stor
     put_version(request, object, tree);
   if (object.type == kNodes)
     if (const Node* node = read->tables.node(object.meta.name))
-      show_node(tree, *node, wall_offset_of(*read));
+      show_node(tree, *node, read->now, wall_offset_of(*read));
+  if (is_node_lease(object))
+    if (const Node* node = read->tables.node(object.meta.name))
+      show_lease(tree, *node, read->now, wall_offset_of(*read));
   if (object.type == kPods)
     show_records(request, object, tree, then);
   from_stored(object.type, request.api_version, tree);
@@ -135,7 +139,8 @@ void append_shown(std::string& out, const Request& request, const Object& object
     out += json::serialize(metadata_of(request, object, seq, then));
   else if (is_scale(request))
     out += json::serialize(scale_of(shown_tree(request, object), scale_paths(request)));
-  else if (object.type == kNodes || object.type == kPods || is_converted(object.type, request.api_version) ||
+  else if (object.type == kNodes || object.type == kPods || is_node_lease(object) ||
+           is_converted(object.type, request.api_version) ||
            (request.kind->custom && (request.kind->custom->has_defaults || request.kind->custom->notes_version)))
     append_tree(out, request, object, seq, then);
   else

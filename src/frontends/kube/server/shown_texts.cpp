@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "frontends/kube/kinds/node_lease.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/server/shown.h"
 
@@ -46,8 +47,9 @@ void ShownTexts::append(std::string& out, const Request& request, const Object& 
   Basis basis{.version = object.meta.seq, .shown_as = seq, .wall_offset = wall_offset_of(*read)};
   if (object.type == kPods)
     basis.pod = pod_now(request, object, then);
-  else if (object.type == kNodes)
-    basis.pod.records.node = node_named(read->tables, object.meta.name);
+  else if (object.type == kNodes || is_node_lease(object))
+    if (const Ref<Node> node = basis.pod.records.node = node_named(read->tables, object.meta.name))
+      basis.heard = heard_at(*node, read->now, basis.wall_offset);
   std::string key = key_of(request, object);
   const auto [known, fresh] = by_key_.try_emplace(std::move(key));
   if (fresh) {

@@ -29,7 +29,8 @@ class ShownTexts {
   // What a text rests on. Records are held, so that an address names one version only.
   struct Basis {
     Seq version = 0, shown_as = 0;
-    PodNow pod;  // of a pod; of a node its record
+    PodNow pod;     // of a pod; of a node its record
+    Instant heard;  // of a node and its lease: its last beat
     Duration wall_offset;
     friend bool operator==(const Basis&, const Basis&) = default;
   };

@@ -14,28 +14,47 @@ namespace {
 
 using Objects = std::pair<std::optional<json::object>, std::optional<json::object>>;
 
-AdmissionAttempt attempt_on(const Request& request, const std::optional<json::object>& tree,
+class RequestAsker final : public WebhookAsker {
+ public:
+  explicit RequestAsker(Asked request) : request_(std::move(request)) {}
+  const Tables& tables() const override { return request_->visit->read()->tables; }
+  AdmissionAttempt attempt(const json::object* tree, const json::object* old) const override {
+    return attempt_of(*request_, tree, old);
+  }
+  void reach(const ContainerAsk& ask, std::function<void(Result<std::unique_ptr<Stream>>)> then) const override {
+    request_->visit->reach(ask, std::move(then));
+  }
+  bool dry_run() const override { return request_->dry_run; }
+  void warn(std::string words) override { request_->warnings.push_back(std::move(words)); }
+
+ private:
+  Asked request_;
+};
+
+using Asker = std::shared_ptr<WebhookAsker>;
+
+AdmissionAttempt attempt_on(const WebhookAsker& asker, const std::optional<json::object>& tree,
                             const std::optional<json::object>& old) {
-  return attempt_of(request, tree ? &*tree : nullptr, old ? &*old : nullptr);
+  return asker.attempt(tree ? &*tree : nullptr, old ? &*old : nullptr);
 }
 
 // What one webhook says: a reply that asks for nothing where it is not to be asked, or failed and may.
-void ask_one(const Asked& request, const CallsOut& call, const std::string& uid, const Webhook& webhook,
+void ask_one(const Asker& asker, const CallsOut& call, const std::string& uid, const Webhook& webhook,
              const AdmissionAttempt& attempt, std::function<void(Answered<WebhookReply>)> then) {
   const auto holds = conditions_hold(webhook, attempt);
   if (!holds.ok())
     return then(holds.error());
   if (!*holds)
     return then(WebhookReply());
-  if (request->dry_run && !webhook.is_safe_to_try())
+  if (asker->dry_run() && !webhook.is_safe_to_try())
     return then(Status::bad_request(format("admission webhook \"{}\" does not support dry run", webhook.name)));
   const auto fail = [webhook, then](const std::string& url, const std::string& why) {
     if (!webhook.fails_closed())
       return then(WebhookReply());
     then(call_failed(webhook, url, why));
   };
-  const auto read = request->visit->read();
-  const auto target = target_of(read->tables, webhook);
+  const Tables& tables = asker->tables();
+  const auto target = target_of(tables, webhook);
   if (!target.ok())
     return fail("", target.error().message);
   if (!call)
@@ -57,17 +76,16 @@ void ask_one(const Asked& request, const CallsOut& call, const std::string& uid,
   };
   if (target->pod.empty())
     return call(std::move(out), std::move(told));
-  const auto pod = read->tables.objects.find({std::string(kPods), target->pod_ns, target->pod});
-  const PodRecords records =
-      pod == read->tables.objects.end() ? PodRecords() : records_of_pod(read->tables, *pod->second);
+  const auto pod = tables.objects.find({std::string(kPods), target->pod_ns, target->pod});
+  const PodRecords records = pod == tables.objects.end() ? PodRecords() : records_of_pod(tables, *pod->second);
   if (!records.job)
     return fail(target->url, format("pod {} does not have a host assigned", target->pod));
   ContainerAsk ask;
   ask.what = ContainerAsk::What::kPort;
   ask.job = records.job->id;
   ask.port = target->port;
-  request->visit->reach(ask, [call, out = std::move(out), told = std::move(told), fail,
-                              url = target->url](Result<std::unique_ptr<Stream>> stream) mutable {
+  asker->reach(ask, [call, out = std::move(out), told = std::move(told), fail,
+                     url = target->url](Result<std::unique_ptr<Stream>> stream) mutable {
     if (!stream.ok())
       return fail(url, stream.error().message);
     out.through = std::move(*stream);
@@ -78,8 +96,8 @@ void ask_one(const Asked& request, const CallsOut& call, const std::string& uid,
 // Goes through the mutating webhooks; lives as long as a call is out.
 class Mutation : public std::enable_shared_from_this<Mutation> {
  public:
-  Mutation(Asked request, CallsOut call, std::string uid, Objects objects, std::function<void(Answered<Admitted>)> then)
-      : request_(std::move(request)),
+  Mutation(Asker asker, CallsOut call, std::string uid, Objects objects, std::function<void(Answered<Admitted>)> then)
+      : asker_(std::move(asker)),
         call_(std::move(call)),
         uid_(std::move(uid)),
         tree_(std::move(objects.first)),
@@ -87,8 +105,7 @@ class Mutation : public std::enable_shared_from_this<Mutation> {
         then_(std::move(then)) {}
 
   void begin() {
-    const auto read = request_->visit->read();
-    webhooks_ = webhooks_for(read->tables, Webhook::Sort::kMutating, attempt_on(*request_, tree_, old_));
+    webhooks_ = webhooks_for(asker_->tables(), Webhook::Sort::kMutating, attempt_on(*asker_, tree_, old_));
     next();
   }
 
@@ -103,14 +120,14 @@ class Mutation : public std::enable_shared_from_this<Mutation> {
       }
       return then_(Admitted{tree_ ? std::move(*tree_) : json::object(), changed_last_ > 0});
     }
-    ask_one(request_, call_, uid_, webhooks_[at_], attempt_on(*request_, tree_, old_),
+    ask_one(asker_, call_, uid_, webhooks_[at_], attempt_on(*asker_, tree_, old_),
             [self = shared_from_this()](Answered<WebhookReply> reply) { self->take(std::move(reply)); });
   }
 
   void take(Answered<WebhookReply> reply) {
     if (!reply.ok())
       return then_(reply.error());
-    for (std::string& warning : reply->warnings) request_->warnings.push_back(std::move(warning));
+    for (std::string& warning : reply->warnings) asker_->warn(std::move(warning));
     if (reply->refused)
       return then_(*reply->refused);
     if (reply->patch && tree_) {
@@ -128,7 +145,7 @@ class Mutation : public std::enable_shared_from_this<Mutation> {
     next();
   }
 
-  Asked request_;
+  Asker asker_;
   CallsOut call_;
   std::string uid_;
   std::optional<json::object> tree_, old_;
@@ -147,28 +164,40 @@ struct Round {
 
 }  // namespace
 
+void ask_mutating(std::shared_ptr<WebhookAsker> asker, const CallsOut& call, const std::string& uid,
+                  std::optional<json::object> tree, std::optional<json::object> old,
+                  std::function<void(Answered<Admitted>)> then) {
+  std::make_shared<Mutation>(std::move(asker), call, uid, Objects(std::move(tree), std::move(old)), std::move(then))
+      ->begin();
+}
+
 void ask_mutating(const Asked& request, const CallsOut& call, const std::string& uid, std::optional<json::object> tree,
                   std::optional<json::object> old, std::function<void(Answered<Admitted>)> then) {
-  std::make_shared<Mutation>(request, call, uid, Objects(std::move(tree), std::move(old)), std::move(then))->begin();
+  ask_mutating(std::make_shared<RequestAsker>(request), call, uid, std::move(tree), std::move(old), std::move(then));
 }
 
 void ask_validating(const Asked& request, const CallsOut& call, const std::string& uid,
                     std::optional<json::object> tree, std::optional<json::object> old,
                     std::function<void(std::optional<Status>)> then) {
+  ask_validating(std::make_shared<RequestAsker>(request), call, uid, std::move(tree), std::move(old), std::move(then));
+}
+
+void ask_validating(const std::shared_ptr<WebhookAsker>& asker, const CallsOut& call, const std::string& uid,
+                    std::optional<json::object> tree, std::optional<json::object> old,
+                    std::function<void(std::optional<Status>)> then) {
   const auto objects = std::make_shared<const Objects>(std::move(tree), std::move(old));
-  const AdmissionAttempt attempt = attempt_on(*request, objects->first, objects->second);
-  const auto read = request->visit->read();
-  const std::vector<Webhook> webhooks = webhooks_for(read->tables, Webhook::Sort::kValidating, attempt);
+  const AdmissionAttempt attempt = attempt_on(*asker, objects->first, objects->second);
+  const std::vector<Webhook> webhooks = webhooks_for(asker->tables(), Webhook::Sort::kValidating, attempt);
   if (webhooks.empty())
     return then(std::nullopt);
   const auto round = std::make_shared<Round>(Round{webhooks.size(), false, std::move(then)});
   for (const Webhook& webhook : webhooks)
-    ask_one(request, call, uid, webhook, attempt, [request, objects, round](Answered<WebhookReply> reply) {
+    ask_one(asker, call, uid, webhook, attempt, [asker, objects, round](Answered<WebhookReply> reply) {
       --round->left;
       if (round->told)
         return;
       if (reply.ok())
-        for (std::string& warning : reply->warnings) request->warnings.push_back(std::move(warning));
+        for (std::string& warning : reply->warnings) asker->warn(std::move(warning));
       const std::optional<Status> refused = reply.ok() ? reply->refused : std::optional(reply.error());
       if (!refused && round->left > 0)
         return;

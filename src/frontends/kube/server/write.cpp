@@ -421,6 +421,8 @@ std::optional<Status> settle_changed(Request& request, Draft& draft, json::objec
   if (!draft.before)
     if (auto refused = complete_new(request, draft.tree))
       return refused;
+  if (!draft.before && request.kind->type == kPods)
+    rules_of(kPods).prepare_create(draft.tree);  // its class follows from all its containers
   FieldErrors errors;
   const json::object* old = draft.before ? &draft.old : nullptr;
   validate_object(request, draft.tree, old, errors);

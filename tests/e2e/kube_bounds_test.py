@@ -1,0 +1,149 @@
+"""What a tenant of Kubernetes' API may cost the others, what controllers' pods pass at the door, and how nodes show that they are heard."""
+import base64
+import json
+import os
+import time
+import unittest
+
+import yaml
+from cluster import Cluster, eventually
+from kube_admission_test import POLICIES, Webhooks
+from kube_test import CORE, Client, config_map
+
+SHARE = 150  # objects of a namespace here
+APPS, BATCH = "/apis/apps/v1/namespaces", "/apis/batch/v1/namespaces"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+TEMPLATE = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": [{"name": "a", "image": "none.invalid/a", "resources": {"requests": {"cpu": "900"}}}]}}
+
+
+def deployment(name, replicas):
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "w"}}, "template": TEMPLATE}}
+
+
+def job(name, parallelism):
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+            "spec": {"parallelism": parallelism, "completions": parallelism,
+                     "template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}}}
+
+
+@unittest.skipIf(os.geteuid() != 0, "virtual nodes need root")
+class KubeBounds(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.c = Cluster(nodes=1, gpus="", cpus=2, extra=("--namespace-objects", str(SHARE)))
+        cls.c.up()
+        cls.root = Client(yaml.safe_load(cls.c.ok("lockstep", "kubeconfig")))
+        eventually(lambda: cls.root.ask("GET", CORE + "/default/serviceaccounts/default")[0] == 200, what="the first namespace is ready")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.c.down()
+
+    def namespace(self, name, **labels):
+        self.root.must("POST", CORE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        eventually(lambda: self.root.ask("GET", f"{CORE}/{name}/serviceaccounts/default")[0] == 200, what="the namespace is ready")
+        return f"{CORE}/{name}"
+
+    def items(self, path):
+        return self.root.must("GET", path)["items"]
+
+    def events(self, room, reason):
+        return [one["message"] for one in self.items(room + "/events") if one["reason"] == reason]
+
+    def conditions(self, path):
+        return {one["type"]: one for one in self.root.must("GET", path).get("status", {}).get("conditions", [])}
+
+    def test_a_tenant_fills_its_own_share_only(self):
+        room, other = self.namespace("hog"), self.namespace("quiet")
+        self.root.must("POST", f"{BATCH}/hog/jobs", job("huge", 1_000_000_000))
+        eventually(lambda: self.events(room, "FailedCreate"), what="the job says that it makes no more")
+        self.assertIn("pods is forbidden: namespace hog has objects that number", self.events(room, "FailedCreate")[0])
+        # In steps of what is made together, up to the share and never beyond.
+        everything = len(self.items(room + "/pods"))
+        self.assertGreater(everything, 64)
+        self.assertLess(everything, SHARE)
+        filled = 0
+        while self.root.ask("POST", room + "/configmaps", config_map(f"m{filled}"))[0] == 201:
+            filled += 1
+        status, refused = self.root.ask("POST", room + "/configmaps", config_map("one-more"))
+        self.assertEqual((status, refused["reason"]), (403, "Forbidden"))
+        self.assertIn(f"namespace hog has objects that number {SHARE} and may be {SHARE}: delete what is not needed", refused["message"])
+        status, refused = self.root.ask("POST", room + "/pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": TEMPLATE["spec"]})
+        self.assertEqual((status, refused["reason"]), (403, "Forbidden"))
+        # Others notice nothing.
+        begun = time.monotonic()
+        self.root.must("POST", f"{APPS}/quiet/deployments", deployment("d", 3))
+        eventually(lambda: len(self.items(other + "/pods")) == 3, what="another tenant's pods are made")
+        self.assertLess(time.monotonic() - begun, 10)
+        # What is there may change, and go.
+        self.root.must("PUT", room + "/configmaps/m0", config_map("m0", a="b"))
+        self.root.must("DELETE", room + "/configmaps/m0")
+        self.root.must("POST", room + "/configmaps", config_map("again"))
+        self.root.must("DELETE", f"{BATCH}/hog/jobs/huge?propagationPolicy=Background")
+        self.root.must("DELETE", f"{CORE}/hog")
+        eventually(lambda: self.root.ask("GET", f"{CORE}/hog")[0] == 404, what="the full namespace goes")
+
+    def test_a_deployment_says_why_it_has_too_few(self):
+        self.namespace("wide")
+        self.root.must("POST", f"{APPS}/wide/deployments", deployment("d", 2_000_000_000))
+        path = f"{APPS}/wide/deployments/d"
+        eventually(lambda: "ReplicaFailure" in self.conditions(path), what="the deployment tells")
+        self.assertIn("namespace wide has objects that number", self.conditions(path)["ReplicaFailure"]["message"])
+        scaled = self.root.must("GET", path)
+        scaled["spec"]["replicas"] = 1
+        del scaled["metadata"]["resourceVersion"]
+        self.root.must("PUT", path, scaled)
+        eventually(lambda: len(self.items(f"{CORE}/wide/pods")) == 1, what="the others go")
+        eventually(lambda: "ReplicaFailure" not in self.conditions(path), what="it fails no more")
+
+    def test_webhooks_see_pods_of_controllers(self):
+        room = self.namespace("hooked", hooked="yes")
+        hooks = Webhooks()
+        self.addCleanup(hooks.close)
+        sidecar = {"name": "proxy", "image": "none.invalid/proxy"}
+        patch = base64.b64encode(json.dumps([{"op": "add", "path": "/spec/containers/-", "value": sidecar},
+                                             {"op": "add", "path": "/metadata/labels/injected", "value": "yes"}]).encode()).decode()
+        hooks.say = lambda request: {"patchType": "JSONPatch", "patch": patch} if len(request["object"]["spec"]["containers"]) == 1 else {}
+        self.root.must("POST", POLICIES + "/mutatingwebhookconfigurations", hooks.configuration("Mutating", "inject", resources=("pods",)))
+        self.root.must("POST", f"{APPS}/hooked/deployments", deployment("d", 2))
+        eventually(lambda: len(self.items(room + "/pods")) == 2, what="pods")
+        for made in self.items(room + "/pods"):
+            self.assertEqual([one["name"] for one in made["spec"]["containers"]], ["a", "proxy"])
+            self.assertEqual(made["metadata"]["labels"]["injected"], "yes")
+        asked = hooks.asked[0]
+        self.assertEqual((asked["operation"], asked["namespace"], asked["kind"]["kind"]), ("CREATE", "hooked", "Pod"))
+        self.assertTrue(asked["object"]["metadata"]["generateName"].startswith("d-"))
+        self.root.must("DELETE", f"{APPS}/hooked/deployments/d")
+        self.root.must("DELETE", POLICIES + "/mutatingwebhookconfigurations/inject")
+        # One that refuses is heard, too; and one that cannot be reached, unless that is to be ignored.
+        hooks.say = lambda request: {"allowed": False, "status": {"message": "not here", "code": 403}}
+        self.root.must("POST", POLICIES + "/validatingwebhookconfigurations", hooks.configuration("Validating", "judge", resources=("pods",)))
+        self.root.must("POST", f"{BATCH}/hooked/jobs", job("j", 1))
+        eventually(lambda: self.events(room, "FailedCreate"), what="the job says what the webhook said")
+        self.assertIn('admission webhook "judge.example.com" denied the request: not here', self.events(room, "FailedCreate")[0])
+        self.root.must("DELETE", POLICIES + "/validatingwebhookconfigurations/judge")
+        eventually(lambda: any(one["metadata"]["name"].startswith("j-") for one in self.items(room + "/pods")), what="the job's pod")
+        dead = hooks.configuration("Validating", "dead", resources=("pods",), timeoutSeconds=1)
+        dead["webhooks"][0]["clientConfig"]["url"] = "https://127.0.0.1:9/"
+        self.root.must("POST", POLICIES + "/validatingwebhookconfigurations", dead)
+        self.root.must("POST", f"{BATCH}/hooked/jobs", job("k", 1))
+        eventually(lambda: any('failed calling webhook "dead.example.com"' in one for one in self.events(room, "FailedCreate")), what="why there is no pod")
+        dead["webhooks"][0]["failurePolicy"] = "Ignore"
+        self.root.must("PUT", POLICIES + "/validatingwebhookconfigurations/dead", dead)
+        eventually(lambda: any(one["metadata"]["name"].startswith("k-") for one in self.items(room + "/pods")), what="a pod although nobody answers")
+        self.root.must("DELETE", POLICIES + "/validatingwebhookconfigurations/dead")
+
+    def test_nodes_renew_their_leases(self):
+        first = self.root.must("GET", LEASES + "/n1")
+        self.assertEqual((first["spec"]["holderIdentity"], first["metadata"]["ownerReferences"][0]["kind"]), ("n1", "Node"))
+        eventually(lambda: self.root.must("GET", LEASES + "/n1")["spec"]["renewTime"] > first["spec"]["renewTime"], what="a beat")
+        self.assertEqual(self.root.must("GET", LEASES + "/n1")["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"], "no entry in the log")
+        self.root.must("DELETE", LEASES + "/n1")
+        eventually(lambda: self.root.ask("GET", LEASES + "/n1")[0] == 200, what="it comes back")
+        beat = {one["type"]: one for one in self.root.must("GET", "/api/v1/nodes/n1")["status"]["conditions"]}["Ready"]["lastHeartbeatTime"]
+        self.assertGreaterEqual(beat, first["spec"]["renewTime"][:19] + "Z")
+
+
+if __name__ == "__main__":
+    unittest.main()
