@@ -277,7 +277,8 @@ struct Http2Connection::Calls {
   }
 };
 
-Http2Connection::Http2Connection(World world) : world_(std::move(world)) {
+Http2Connection::Http2Connection(World world)
+    : world_(std::move(world)), tick_(world_.now_tick), active_tick_(tick_), unread_tick_(tick_) {
   nghttp2_session_callbacks* calls = nullptr;
   CHECK(nghttp2_session_callbacks_new(&calls) == 0);
   nghttp2_session_callbacks_set_on_begin_headers_callback(calls, Calls::begin_headers);

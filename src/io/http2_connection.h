@@ -39,6 +39,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
     std::function<void(std::string)> write;                    // to the connection
     std::function<std::size_t()> unsent;                       // of what was written
     std::function<void()> close;  // after what was written; called once, perhaps from inside feed()
+    std::int64_t now_tick = 0;    // of the sweeps: silence counts from here
   };
 
   explicit Http2Connection(World world);

@@ -257,7 +257,8 @@ void HttpSession::begin_two() {
             if (stream_)
               stream_->close();
             end();
-          }});
+          },
+      .now_tick = host_->now_tick});
 }
 
 void HttpSession::detach() {

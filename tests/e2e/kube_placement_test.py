@@ -255,6 +255,15 @@ class KubePlacement(unittest.TestCase):
         self.c.ok("scancel", job)
         self.placed("again")
 
+    def test_jobs_are_seen_and_cancelled_as_objects(self):
+        job = self.c.wrap("sleep 60")
+        path = f"/apis/lockstep.io/v1/jobs/{job}"
+        eventually(lambda: self.root.must("GET", path)["status"]["state"] == "Running", what="it runs")
+        answer = self.root.must("DELETE", path)
+        self.assertEqual((answer["kind"], answer["status"]), ("Status", "Success"))
+        self.assertNotIn("uid", answer["details"], "kubectl would wait for that one to go, which is listed for a while")
+        eventually(lambda: self.root.must("GET", path)["status"]["state"] == "Cancelled", what="it is cancelled")
+
 
 if __name__ == "__main__":
     unittest.main()

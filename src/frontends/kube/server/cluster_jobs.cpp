@@ -224,10 +224,16 @@ void cancel_job(const Asked& request) {
     return answer_shown(*request, *object);
   std::vector<CommandBody> bodies;
   bodies.emplace_back(CancelJob{.target = {job->id, {}}});
-  request->visit->commit(std::move(bodies), [request, object](const Result<Answer>& done) {
+  request->visit->commit(std::move(bodies), [request](const Result<Answer>& done) {
     if (!done.ok())
       return answer_status(*request, status_of(done.error(), request->resource(), request->target.name));
-    answer_shown(*request, *object);
+    // What has ended is still listed for a while. No uid: kubectl does not wait for that one to go.
+    answer_tree(*request, {{"kind", "Status"},
+                           {"apiVersion", "v1"},
+                           {"metadata", json::object()},
+                           {"status", "Success"},
+                           {"details",
+                            {{"name", request->target.name}, {"group", request->kind->group}, {"kind", "jobs"}}}});
   });
 }
 

@@ -986,7 +986,7 @@ void delete_objects(const Asked& request, const WriteTools& tools, const ObjectH
                 if (failed)
                   return answer_status(*request, *failed);
                 if (selection.by_body)  // by the fields of the version that was asked for
-                  std::erase_if(*objects, [&](const Ref<Object>& one) { return !selection.by_body(*one); });
+                  std::erase_if(*objects, [&](const Ref<Object>& one) { return !selection.by_body(*one, nullptr); });
                 ask_deletion(request, tools, objects, 0,
                              [request, how, objects] { delete_rest(request, how, objects, 0); });
               });
