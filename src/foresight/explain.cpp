@@ -170,27 +170,41 @@ Instant end_of(const Job& job, Instant now) {
   return job.limit_end ? job.limit_end : kNever;
 }
 
-// Jobs that hold something on the nodes this one is foreseen on, or could go to.
+bool asks_for_devices(const JobSpec& spec) {
+  return std::any_of(spec.groups.begin(), spec.groups.end(),
+                     [](const GroupSpec& group) {
+                       return !group.per_task.devices.empty() || !group.per_node.devices.empty();
+                     });
+}
+
+// Jobs that hold something on the nodes this one is foreseen on, or could go to. Who asks for devices waits for those
+// that hold some: they come first.
 std::vector<JobInTheWay> in_the_way(const ClusterCopy& copy, const Job& job, std::size_t most) {
   const Tables& tables = copy.tables();
   const std::set<NodeId> wanted = wanted_nodes(copy, job);
+  const bool for_devices = asks_for_devices(*job.spec);
   struct Holder {
     Instant end;
     const Job* job;
     std::vector<NodeId> nodes;
+    bool of_other = false;  // it holds nothing of the kind that is scarce
   };
   std::vector<Holder> holders;
   for (const auto& [id, other] : tables.jobs) {
     if (!other->allocation || is_final(other->state))
       continue;
-    Holder holder{end_of(*other, copy.now()), other.get(), {}};
+    Holder holder{end_of(*other, copy.now()), other.get(), {}, for_devices};
     for (const Grant& grant : other->allocation->grants)
-      if (wanted.contains(grant.node))
+      if (wanted.contains(grant.node)) {
         holder.nodes.push_back(grant.node);
+        holder.of_other &= !grant.whole_node && !grant.visible().any();
+      }
     if (!holder.nodes.empty())
       holders.push_back(std::move(holder));
   }
-  std::stable_sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) { return a.end < b.end; });
+  std::stable_sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) {
+    return std::pair(a.of_other, a.end) < std::pair(b.of_other, b.end);
+  });
   std::vector<JobInTheWay> out;
   for (const Holder& holder : holders) {
     if (out.size() == most)

@@ -106,6 +106,10 @@ TEST(Explain, CountsNodesAtEveryFilter) {
   holder.groups[0].only_nodes = {"n4"};
   holder.groups[0].nodes = {1, 1};
   scene.submit(holder, hours(2));
+  JobSpec without = World::batch(1, 0);
+  without.partitions = {"main"};
+  without.groups[0].only_nodes = {"n5"};
+  scene.submit(without, hours(1));  // ends sooner, and holds no GPU
   scene.plan();
 
   JobSpec spec = World::batch(4, 8);
@@ -127,8 +131,9 @@ TEST(Explain, CountsNodesAtEveryFilter) {
   EXPECT_EQ(filter(e, "free now")->example, "n4: its GPUs are taken");
   EXPECT_EQ(e.because, "4 nodes are needed, 3 are free now.") << all(e);
   EXPECT_EQ(e.expected.start.us, (scene.world.now + hours(2)).us);
-  ASSERT_EQ(e.in_the_way.size(), 1u);
+  ASSERT_EQ(e.in_the_way.size(), 2u);
   EXPECT_EQ(e.in_the_way[0].nodes, "n4");
+  EXPECT_EQ(e.in_the_way[1].nodes, "n5");
 }
 
 TEST(Explain, FewerNodesNow) {
