@@ -141,7 +141,8 @@ json::object new_node_tree(const Node& node) {
 }
 
 json::object new_lease_tree(const Node& node) {
-  return {{"metadata", {{"name", node.meta.name}, {"namespace", json::string_view(kLeasesOfNodes.data(), kLeasesOfNodes.size())}}},
+  return {{"metadata",
+           {{"name", node.meta.name}, {"namespace", json::string_view(kLeasesOfNodes.data(), kLeasesOfNodes.size())}}},
           {"spec", {{"holderIdentity", node.meta.name}, {"leaseDurationSeconds", kLeaseSeconds}}}};
 }
 

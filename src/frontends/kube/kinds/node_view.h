@@ -20,7 +20,8 @@ std::vector<Counted> counted_of_node(const json::object& tree, const Node& node)
 
 // The object of a node that has just joined.
 json::object new_node_tree(const Node& node);
-// Its Lease, by which others see that its agent is heard: made once, and shown as renewed every ten seconds while it is.
+// Its Lease, by which others see that its agent is heard: made once, and shown as renewed every ten seconds while it
+// is.
 inline constexpr std::string_view kLeases = "leases.coordination.k8s.io", kLeasesOfNodes = "kube-node-lease";
 json::object new_lease_tree(const Node& node);
 void show_lease(json::object& tree, const Node& node, Instant now, Duration wall_offset);

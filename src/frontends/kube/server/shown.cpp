@@ -141,7 +141,8 @@ void append_shown(std::string& out, const Request& request, const Object& object
     out += json::serialize(metadata_of(request, object, seq));
   else if (is_scale(request))
     out += json::serialize(scale_of(shown_tree(request, object), scale_paths(request)));
-  else if (object.type == kNodes || object.type == kPods || is_lease_of_node(object) || is_converted(object.type, request.api_version) ||
+  else if (object.type == kNodes || object.type == kPods || is_lease_of_node(object) ||
+           is_converted(object.type, request.api_version) ||
            (request.kind->custom && (request.kind->custom->has_defaults || request.kind->custom->notes_version)))
     append_tree(out, request, object, seq);
   else
