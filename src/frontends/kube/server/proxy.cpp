@@ -342,8 +342,10 @@ void answer_for_node(const Request& request, const std::string& path) {
   const Node* node = read->tables.node(std::string_view(name));
   if (!node)
     return answer_status(request, Status::not_found({"", "nodes"}, name));
-  if (path == "/pods" || path == "/runningpods/")
-    return answer_pods_of(request, *node, path != "/pods");
+  if (path.starts_with("/pods") || path.starts_with("/runningpods"))
+    if (const std::string_view what = std::string_view(path).substr(0, path.find_last_not_of('/') + 1);
+        what == "/pods" || what == "/runningpods")
+      return answer_pods_of(request, *node, what != "/pods");
   if (path != "/healthz")
     return answer_status(request, unreachable(format("nodes here answer /healthz, /pods and /runningpods/ alone: what "
                                                      "else a node agent says of {} is in its Node object and in "

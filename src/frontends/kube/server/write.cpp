@@ -169,6 +169,12 @@ bool in_its_version(const Asked& request, const WriteTools& tools, const Ref<Obj
 void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Reading read, Again again) {
   if (auto refused = check_escalation(*request, draft.tree, *tools.roles))
     return answer_status(*request, *refused);
+  // Whether there is one of that name already is nobody's business whom admission refuses.
+  if (!draft.before && request->target.verb == "create")
+    if (const std::string name = text_at(metadata_of(draft.tree), "name");
+        request->visit->read()->tables.objects.contains(
+            {request->kind->type, request->kind->namespaced ? request->target.ns : "", name}))
+      return answer_status(*request, Status::already_exists(request->resource(), name));
   if (!draft.before && !text_at(metadata_of(draft.tree), "resourceVersion").empty())
     return answer_status(*request, Status::bad_request("resourceVersion should not be set on objects to be created"));
   std::vector<CommandBody> more;
@@ -445,11 +451,8 @@ void try_create(const Asked& request, const WriteTools& tools, int tries) {
   const ObjectKey key{request->kind->type, request->kind->namespaced ? request->target.ns : "", name};
   reading->records.push_back({key, 0});
   const bool generated = !text_at(metadata_of(draft->tree), "generateName").empty();
-  if (request->visit->read()->tables.objects.contains(key)) {
-    if (generated && tries > 0)
-      return try_create(request, tools, tries - 1);
-    return answer_status(*request, Status::already_exists(request->resource(), name));
-  }
+  if (generated && tries > 0 && request->visit->read()->tables.objects.contains(key))
+    return try_create(request, tools, tries - 1);
   put(request, tools, std::move(*draft), std::move(*reading),
       tries > 0 ? Again([request, tools, tries] { try_create(request, tools, tries - 1); }) : Again());
 }
