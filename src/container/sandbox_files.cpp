@@ -49,7 +49,8 @@ Result<void> write_one(const std::string& at, const FrontEndFiles::File& file, s
   if ((file.uid || group) &&
       ::chown(path.c_str(), file.uid.value_or(static_cast<uid_t>(-1)), group.value_or(static_cast<gid_t>(-1))) != 0)
     return os_error(path);
-  const mode_t mode = static_cast<mode_t>(file.mode & 0777) | (group ? 0440 : 0);  // the group can read what is given it
+  const mode_t mode =
+      static_cast<mode_t>(file.mode & 0777) | (group ? 0440 : 0);  // the group can read what is given it
   return ::chmod(path.c_str(), mode) == 0 ? Result<void>() : Result<void>(os_error(path));
 }
 

@@ -79,8 +79,12 @@ TEST(WebForward, AnAnswerAndTheConnectionMayEndAtOnce) {
     int status = 0, ends = 0;
     bool well = false;
     std::shared_ptr<WebForwarding> forwarding;
-    WebForward ask{.address = "127.0.0.1", .port = server.port, .trust = {}, .method = "GET",
-                   .head = "GET / HTTP/1.1\r\nHost: web\r\n\r\n", .body = ""};
+    WebForward ask{.address = "127.0.0.1",
+                   .port = server.port,
+                   .trust = {},
+                   .method = "GET",
+                   .head = "GET / HTTP/1.1\r\nHost: web\r\n\r\n",
+                   .body = ""};
     ask.trust.anybody = true;
     forwarding = web_forward(*loop, std::move(ask),
                              {.head = [&](ReplyHead head) { status = head.status; },

@@ -211,6 +211,7 @@ class Parent {
   }
 
   void pass_on(int signal) {
+    called_off_ = called_off_ || first_ == 0;
     if (first_ > 0 && !ended_)
       ::kill(first_, signal);
     else if (first_ == 0)
@@ -387,6 +388,13 @@ class Parent {
     std::string why = said_in(log);
     remove_container();
     leave_files();
+    if (called_off_) {  // it was stopped while it was made: that is how it ended, and no fault of its own
+      ContainerWord word;
+      word.what = ContainerWord::What::kEnded;
+      tell(word);
+      signal_descendants(::getpid(), SIGKILL);
+      end_like(SIGKILL);
+    }
     fail(ContainerWord::What::kFailed, "StartError", why.empty() ? "runc could not start it, and says no more" : why);
   }
 
@@ -630,6 +638,7 @@ class Parent {
   std::string input_;
   bool input_ends_ = false;
   pid_t first_ = 0, awaited_ = 0;
+  bool called_off_ = false;  // before it began
   std::optional<int> ended_, awaited_status_;
 };
 

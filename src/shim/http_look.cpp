@@ -89,8 +89,8 @@ std::optional<HttpAnswer> http_answer(int fd, const HttpAsk& ask) {
     if (head.find('\n') == head.npos)
       return head.size() >= kHeadMax;
     const auto answer = read_http_answer(head);
-    return !answer || !is_redirect(answer->code) || head.size() >= kHeadMax ||
-           head.find("\r\n\r\n") != head.npos || head.find("\n\n") != head.npos;
+    return !answer || !is_redirect(answer->code) || head.size() >= kHeadMax || head.find("\r\n\r\n") != head.npos ||
+           head.find("\n\n") != head.npos;
   };
   while (!is_enough()) {
     const ssize_t n = ::recv(fd, chunk, sizeof chunk, 0);

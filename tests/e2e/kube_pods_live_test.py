@@ -2,12 +2,15 @@
 through the API's proxy."""
 import json
 import os
+import socket
 import subprocess
 import time
 import unittest
 
 import images
+import yaml
 from cluster import Cluster, eventually
+from kube_test import Client
 from kube_pods_test import IMAGE, PORT, kubectl_path, pod
 
 PAGE = '<html><body><a href="/other">x</a><img src="/a.png"><a href="https://elsewhere.example/">y</a></body></html>'
@@ -104,6 +107,38 @@ class KubePodsLive(unittest.TestCase):
         probed = dict(added, name="probed", ports=[{"containerPort": 1}])
         refused = self.put_subresource(name, "ephemeralcontainers", lambda tree: tree["spec"]["ephemeralContainers"].append(probed))
         self.assertIn("cannot be set for an Ephemeral Container", refused.stderr)
+
+    def web_socket(self, path, protocol):
+        """What is read of it, once the server has agreed."""
+        client = Client(yaml.safe_load(open(self.config)))
+        made = client.tls.wrap_socket(socket.create_connection((client.host, int(client.port)), timeout=20))
+        self.addCleanup(made.close)
+        made.sendall((f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                      f"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Protocol: {protocol}\r\n\r\n").encode())
+        reader = made.makefile("rb")
+        status = reader.readline()
+        while reader.readline().strip():
+            pass
+        return made, reader, status.split()[1]
+
+    def test_a_port_is_reached_by_channels_of_a_web_socket(self):
+        name = self.create("echo", "sh", "-c", 'trap exit TERM; while true; do busybox nc -l -p 8080 -e busybox cat; done')
+        path = f"/api/v1/namespaces/default/pods/{name}/portforward"
+        eventually(lambda: self.try_kubectl("exec", name, "--", "busybox", "netstat", "-lnt").stdout.count(":8080"), what="it listens")
+        made, reader, status = self.web_socket(path + "?ports=8080", "v4.channel.k8s.io")
+        self.assertEqual(status, b"101")
+        def frame():
+            head = reader.read(2)
+            return reader.read(head[1] & 127)
+        self.assertEqual([frame(), frame()], [b"\0\x90\x1f", b"\1\x90\x1f"], "both channels begin with the port's number")
+        made.sendall(b"\x82\x86\0\0\0\0\0hello")
+        self.assertEqual(frame(), b"\0hello")
+        self.assertIn(self.web_socket(path, "v4.channel.k8s.io")[2], (b"400",), "it says which ports")
+        self.assertEqual(self.web_socket(path + "?ports=0", "v4.channel.k8s.io")[2], b"400")
+        self.assertEqual(self.web_socket(path + "?ports=" + ",".join(["1"] * 17), "v4.channel.k8s.io")[2], b"400")
+        made.sendall(b"\x88\x80\0\0\0\0")
+        made, reader, status = self.web_socket(path + "?ports=81", "v4.channel.k8s.io")
+        self.assertEqual([frame() for _ in range(3)][2], b"\x03\xe8", "of a port that nobody serves the connection ends")
 
     def test_whose_input_ends_leaves_a_container_that_keeps_its_own_open(self):
         name = self.create("reader", "sh", "-c", "while read line; do echo got $line; done; echo over", container={"stdin": True})

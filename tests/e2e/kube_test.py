@@ -137,6 +137,21 @@ class Kube(unittest.TestCase):
         self.assertEqual(self.root.ask("GET", maps + "?labelSelector=a%20b%20c")[0], 400)
         self.assertEqual(self.root.ask("GET", maps + "?fieldSelector=spec.x%3D1")[0], 400)
 
+    def test_a_deletion_that_says_nothing_else_leaves_pods_of_jobs(self):
+        ns = self.namespace("leaves")
+        jobs = "/apis/batch/v1/namespaces/leaves/jobs"
+        template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "127.0.0.1:9/none"}]}}
+        pods = lambda: self.root.must("GET", ns + "/pods")["items"]
+        eventually(lambda: self.root.ask("GET", ns + "/serviceaccounts/default")[0] == 200, what="the account is there")
+        for query, left in (("?propagationPolicy=Background", 0), ("", 1)):
+            self.root.must("POST", jobs, {"metadata": {"name": "a"}, "spec": {"template": template}})
+            eventually(lambda: len(pods()) == 1, what="it has its pod")
+            reply = self.root.open("DELETE", jobs + "/a" + query)
+            reply.read()
+            self.assertEqual("child pods are preserved" in (reply.getheader("Warning") or ""), left == 1)
+            eventually(lambda: self.root.ask("GET", jobs + "/a")[0] == 404, what="it has gone")
+            eventually(lambda: len(pods()) == left and not any("ownerReferences" in p["metadata"] for p in pods()), what="so have its pods, or not")
+
     def test_apply_knows_who_owns_what(self):
         maps = self.namespace("apply") + "/configmaps/a"
         apply = "application/apply-patch+yaml"

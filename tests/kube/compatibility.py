@@ -1,11 +1,12 @@
 """docs/kubernetes-compatibility.md, made from what the suite said: conformance.tsv (the tests), passed.txt (those that were seen to pass)
-and reasons.tsv (why others do not)."""
+and reasons.tsv (why others do not); beyond.tsv has those outside conformance that were run: why one does not pass ("" = it does), and its name."""
 import collections
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PASSED = os.path.join(HERE, "passed.txt")
 REASONS = os.path.join(HERE, "reasons.tsv")
+BEYOND = os.path.join(HERE, "beyond.tsv")
 DOCUMENT = os.path.join(os.path.dirname(os.path.dirname(HERE)), "docs", "kubernetes-compatibility.md")
 NOT_HAD = "cannot be had"
 
@@ -17,11 +18,26 @@ def passed():
         return set(f.read().splitlines())
 
 
+def beyond():
+    """Why not, by the names of tests outside conformance; "": it passes."""
+    if not os.path.exists(BEYOND):
+        return {}
+    with open(BEYOND) as f:
+        return {test: why for why, test in (line.rstrip("\n").split("\t") for line in f if line.strip())}
+
+
 def record(now_passed, now_failed):
     """What a run said counts from now on; what it did not run stands as it was."""
-    all_passed = sorted((passed() | set(now_passed)) - set(now_failed))
-    with open(PASSED, "w") as f:  # it is empty from here on
-        f.writelines(test + "\n" for test in all_passed)
+    inside = lambda tests: {test for test in tests if test.endswith("[Conformance]")}
+    known, others = passed(), beyond()  # before the files are begun anew
+    with open(PASSED, "w") as f:
+        f.writelines(test + "\n" for test in sorted((known | inside(now_passed)) - inside(now_failed)))
+    for test in set(now_failed) - inside(now_failed):
+        others[test] = others.get(test) or "not looked into"
+    for test in set(now_passed) - inside(now_passed):
+        others[test] = ""
+    with open(BEYOND, "w") as f:
+        f.writelines(f"{why}\t{test}\n" for test, why in sorted(others.items()))
 
 
 def reasons():
@@ -58,7 +74,19 @@ def text(rows):
         out += ["", "## Those that do not", "", "| test | why |", "| --- | --- |"]
         for row in missed:
             out.append(f"| {row['test'].replace(' [Conformance]', '').replace('|', '&#124;')} | {reason_of(row, known)} |")
-    return "\n".join(out) + "\n"
+    return "\n".join(out + text_of_beyond(beyond())) + "\n"
+
+
+def text_of_beyond(tests):
+    if not tests:
+        return []
+    missed = [(test, why) for test, why in tests.items() if why]
+    out = ["", "## Beyond conformance", "",
+           f"Of the suite's other tests that need no cloud, no driver and no special feature {len(tests)} were run; {len(tests) - len(missed)} pass."]
+    if missed:
+        out += ["", "| those that do not | why |", "| --- | --- |"]
+        out += [f"| {test.replace('|', '&#124;').strip()} | {why} |" for test, why in missed]
+    return out
 
 
 def write(rows):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kubernetes' own end-to-end suite, unmodified, against a cluster of ours.
 
-  ./dev peers kubernetes [LIST]     LIST: dozen, api, fake-pods, containers, all, i/8 (a shard), or a file of test names (default: dozen)
+  ./dev peers kubernetes [LIST]     LIST: dozen, api, fake-pods, containers, all, i/8 (a shard), beyond (conformance), or a file of test names
   ./dev peers kubernetes --document writes docs/kubernetes-compatibility.md anew from what was recorded
   ./dev peers kubernetes --build    builds the suite's programs from the published Go modules (half an hour on two cores)
 
@@ -50,12 +50,14 @@ def tests_of(name):
         return [r["test"] for r in table if r["needs"] == needs[name]]
     if name == "all":
         return [r["test"] for r in table]
+    if name == "beyond":
+        return list(compatibility.beyond())
     if re.fullmatch(r"[1-8]/8", name):
         return [r["test"] for r in table if r["shard"] == int(name[0])]
     if os.path.exists(name):
         with open(name) as f:
             return [line.rstrip("\n") for line in f if line.strip() and not line.startswith("#")]  # some names end with a space
-    sys.exit(f"suite.py: {name} is no list and no file; known are dozen, {', '.join(needs)}, all and 1/8 to 8/8")
+    sys.exit(f"suite.py: {name} is no list and no file; known are dozen, {', '.join(needs)}, all, beyond and 1/8 to 8/8")
 
 
 # The modules of Kubernetes' own repository, which its go.mod takes from beside it.

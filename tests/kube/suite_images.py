@@ -240,7 +240,7 @@ def httpd():
                     "usr/local/apache2/htdocs/index.html": (WELCOME % b"It works!", 0o644), "usr/local/apache2/logs/.keep": (b"", 0o644),
                     "usr/local/bin/httpd": (b'#!/bin/sh\nexec /usr/sbin/apache2 -f /usr/local/apache2/conf/httpd.conf "$@"\n', 0o755),
                     "usr/local/bin/httpd-foreground": (b"#!/bin/sh\nexec httpd -DFOREGROUND\n", 0o755)})
-    return files, {"Env": [PATH], "Cmd": ["httpd-foreground"], "WorkingDir": "/usr/local/apache2", "ExposedPorts": {"80/tcp": {}}}, ("apache2-bin", SHELL)
+    return files, {"Env": [PATH], "Cmd": ["httpd-foreground"], "WorkingDir": "/usr/local/apache2", "ExposedPorts": {"80/tcp": {}}}, ("apache2-bin", "coreutils", SHELL)
 
 
 def nginx():

@@ -111,7 +111,8 @@ TEST_F(Claims, come_with_the_pods_whose_volumes_are_ephemeral) {
 
 TEST_F(Claims, of_no_class_have_the_standard_one) {
   claim("data", R"({"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"2Gi"}}})");
-  claim("none", R"({"accessModes":["ReadWriteOnce"],"storageClassName":"","resources":{"requests":{"storage":"2Gi"}}})");
+  claim("none",
+        R"({"accessModes":["ReadWriteOnce"],"storageClassName":"","resources":{"requests":{"storage":"2Gi"}}})");
   rig.run();
   EXPECT_EQ(at("persistentvolumeclaims", "n", "data", "spec", "storageClassName"), "") << "there is none yet";
   rig.put("storageclasses.storage.k8s.io",

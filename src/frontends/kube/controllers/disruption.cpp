@@ -136,7 +136,8 @@ class DisruptionController final : public Reconciler {
   }
 
   static Ref<Object> controller_named(const ObjectView& view, std::string_view ns, const OwnerRef& ref) {
-    for (const std::string_view type : {"replicasets.apps", "deployments.apps", "statefulsets.apps", "replicationcontrollers"})
+    for (const std::string_view type :
+         {"replicasets.apps", "deployments.apps", "statefulsets.apps", "replicationcontrollers"})
       if (auto found = view.find(type, ns, ref.name); found && found->meta.uid == ref.uid)
         return found;
     return nullptr;

@@ -15,8 +15,8 @@ struct Disruption : testing::Test {
                           spec + "}}");
   }
   void set(int replicas) {
-    rig.put("replicasets.apps", R"({"metadata":{"name":"web","namespace":"n"},"spec":{"replicas":)" +
-                                    std::to_string(replicas) + "}}");
+    rig.put("replicasets.apps",
+            R"({"metadata":{"name":"web","namespace":"n"},"spec":{"replicas":)" + std::to_string(replicas) + "}}");
   }
   void pod(const std::string& name, bool owned = true) {
     json::object tree =

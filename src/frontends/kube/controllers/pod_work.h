@@ -15,8 +15,8 @@ namespace lockstep::kube {
 namespace json = boost::json;
 
 struct PodWork {
-  CommandBody body;   // SubmitJob with the object, or PutObject
-  std::string waits;  // why it has no job yet; "" = it has
+  CommandBody body;     // SubmitJob with the object, or PutObject
+  std::string waits;    // why it has no job yet; "" = it has
   bool failed = false;  // and will have none: its node does not take it
 };
 

@@ -108,7 +108,8 @@ class PodController final : public Reconciler {
     Object gone = disrupted(pod, time_text(now, view.wall_offset()), "DeletionByPodGC", "PodGC: node no longer exists");
     json::object body = body_of(gone);
     body["status"].as_object()["phase"] = "Failed";
-    out.add(PutObject{with_body(gone, body), pod.meta.seq}, {}, {RemoveObject{pod.type, pod.meta.ns, pod.meta.name, 0}});
+    out.add(PutObject{with_body(gone, body), pod.meta.seq}, {},
+            {RemoveObject{pod.type, pod.meta.ns, pod.meta.name, 0}});
   }
 
   static void see_running(const ObjectView& view, const Object& pod, const Job& job, Instant now, Wishes& out) {

@@ -26,7 +26,7 @@ struct ReplicaLook {
   const WorkloadKind& kind;
   const Object& set;
   json::object body;
-  Pods pods;  // active ones that it has
+  Pods pods;           // active ones that it has
   WallTime pause_end;  // before it makes no pod: nodes have refused the last ones
   std::int64_t wanted = 1, min_ready = 0;
   bool is_asking = false;  // whether more pods can be made: a failure that is told stays told

@@ -57,9 +57,9 @@ struct NodeAdmission : testing::Test {
 
 TEST_F(NodeAdmission, WhoFindsRoomIsTaken) {
   EXPECT_EQ(reason(pod("")), "");
-  EXPECT_EQ(reason(pod(R"("nodeSelector":{"disk":"ssd"},)",
-                       R"(,"resources":{"requests":{"cpu":"4","memory":"1000Mi"}})")),
-            "");
+  EXPECT_EQ(
+      reason(pod(R"("nodeSelector":{"disk":"ssd"},)", R"(,"resources":{"requests":{"cpu":"4","memory":"1000Mi"}})")),
+      "");
 }
 
 TEST_F(NodeAdmission, WhatThereIsTooLittleOfIsSaid) {

@@ -485,9 +485,16 @@ void check_resize(const json::object& pod, const json::object& old, FieldErrors&
   }
 }
 
+// A grace that is less than none has always been one second.
+void settle_grace(json::object& spec) {
+  if (const auto grace = integer_in(spec, "terminationGracePeriodSeconds"); grace && *grace < 0)
+    spec["terminationGracePeriodSeconds"] = 1;
+}
+
 class PodRules final : public KindRules {
  public:
   void prepare_create(json::object& tree) const override {
+    settle_grace(object_in(tree, "spec"));
     tree["status"] = {{"phase", "Pending"}, {"qosClass", qos_class(tree)}};
     json::object& spec = object_in(tree, "spec");
     if (const json::value* grace = spec.if_contains("terminationGracePeriodSeconds");
@@ -497,6 +504,7 @@ class PodRules final : public KindRules {
 
   void prepare_update(json::object& tree, const json::object& old, std::string_view subresource) const override {
     json::object& spec = object_in(tree, "spec");
+    settle_grace(spec);
     if (subresource.empty() || subresource == "status") {
       take_over(spec, spec_of(old), "ephemeralContainers");
       return;

@@ -82,6 +82,12 @@ TEST(PodRules, of_settings_nodes_take_the_safe_ones) {
   EXPECT_TRUE(sysctl_is_of_network("net/ipv4/ip_forward") && sysctl_is_of_ipc("kernel.msgmax"));
 }
 
+TEST(PodRules, a_grace_below_none_is_a_second) {
+  json::object pod = pod_with(R"({"terminationGracePeriodSeconds":-1,"containers":[{"name":"a","image":"i"}]})");
+  rules_of("pods").prepare_create(pod);
+  EXPECT_EQ(integer_in(spec_of(pod), "terminationGracePeriodSeconds"), 1);
+}
+
 TEST(PodRules, containers_are_added_through_their_own_door_alone) {
   const std::string with =
       R"({"containers":[{"name":"a","image":"i"}],"ephemeralContainers":[{"name":"d","image":"j"}]})";

@@ -96,6 +96,23 @@ bool is_best_effort(const json::object& pod) {
   return true;
 }
 
+// Whether a term of the pod's affinities names other namespaces than its own.
+bool looks_across(const json::object& pod) {
+  const json::value& affinity = part(spec_of(pod), "affinity");
+  const auto across = [](const json::value& term) {
+    const json::array* names = member_array(term, "namespaces");
+    return (names && !names->empty()) || part(term, "namespaceSelector").is_object();
+  };
+  for (const char* kind : {"podAffinity", "podAntiAffinity"})
+    for (const char* how :
+         {"requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"})
+      if (const json::array* terms = member_array(part(affinity, kind), how))
+        for (const json::value& term : *terms)
+          if (across(term) || across(part(term, "podAffinityTerm")))
+            return true;
+  return false;
+}
+
 bool in_scope(std::string_view scope, const json::object& pod) {
   const json::value* deadline = member(spec_of(pod), "activeDeadlineSeconds");
   const bool ends = deadline && is_number(*deadline);
@@ -111,7 +128,7 @@ bool in_scope(std::string_view scope, const json::object& pod) {
     const json::value* name = member(spec_of(pod), "priorityClassName");
     return name && !text_of(*name).empty();
   }
-  return false;
+  return scope == "CrossNamespacePodAffinity" && looks_across(pod);
 }
 
 bool matches_expression(const json::value& expression, const json::object& pod) {

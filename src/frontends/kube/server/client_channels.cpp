@@ -54,7 +54,7 @@ class StreamChannels : public ClientChannels {
 
 class WebSocketChannels final : public StreamChannels {
  public:
-  explicit WebSocketChannels(bool as_text) : as_text_(as_text) {}
+  WebSocketChannels(bool as_text, Greets greets) : as_text_(as_text), greets_(greets) {}
 
   void send(unsigned channel, std::string_view bytes) override {
     if (gone_)
@@ -82,7 +82,8 @@ class WebSocketChannels final : public StreamChannels {
     return reader_.feed(bytes, [this](const WebSocketMessage& one) { take(one); }).ok();
   }
   void begun() override {
-    send(1, {});  // tells the client that it is connected
+    if (greets_ == Greets::kYes)
+      send(1, {});
     events_.ready();
   }
 
@@ -112,6 +113,7 @@ class WebSocketChannels final : public StreamChannels {
   }
 
   const bool as_text_;
+  const Greets greets_;
   WebSocketReader reader_;
 };
 
@@ -196,13 +198,14 @@ bool is_since_version_4(std::string_view protocol) {
 }  // namespace
 
 std::unique_ptr<ClientChannels> web_socket_channels(const HttpRequest& http,
-                                                    const std::function<std::string(std::string_view)>& sha1) {
+                                                    const std::function<std::string(std::string_view)>& sha1,
+                                                    Greets greets) {
   const std::string protocol = chosen_protocol(header_of(http, "sec-websocket-protocol"),
                                                {"v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io",
                                                 "v4.base64.channel.k8s.io", "base64.channel.k8s.io"});
   if (protocol.empty())
     return nullptr;
-  auto out = std::make_unique<WebSocketChannels>(protocol.find("base64") != protocol.npos);
+  auto out = std::make_unique<WebSocketChannels>(protocol.find("base64") != protocol.npos, greets);
   out->protocol = "websocket";
   out->told_in_status = is_since_version_4(protocol);
   out->headers = {{"Sec-WebSocket-Accept", web_socket_accept(header_of(http, "sec-websocket-key"), sha1)},

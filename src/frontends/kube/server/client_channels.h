@@ -43,8 +43,11 @@ class ClientChannels {
 
 // WebSocket: each message begins with its channel, as a byte ("v4.channel.k8s.io", "v5.…") or as a digit in front of
 // base64 ("base64.channel.k8s.io").
+// greets: an empty message on channel 1 tells the client that it is connected.
+enum class Greets : bool { kNot, kYes };
 std::unique_ptr<ClientChannels> web_socket_channels(const HttpRequest& http,
-                                                    const std::function<std::string(std::string_view)>& sha1);
+                                                    const std::function<std::string(std::string_view)>& sha1,
+                                                    Greets greets = Greets::kYes);
 // SPDY: a stream for each channel that the client asks for.
 std::unique_ptr<ClientChannels> spdy_channels(const HttpRequest& http, std::size_t streams);
 

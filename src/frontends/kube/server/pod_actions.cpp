@@ -126,8 +126,8 @@ void try_evict(const Asked& request, std::optional<std::int64_t> grace, const st
   const std::string phase = text_in(part(tree, "status"), "phase");
   const bool counts = phase == "Running" && !is_deleting(*pod);  // others are not missed
   const std::string time = time_text(read->now, read->wall_offset);
-  std::vector<CommandBody> bodies =
-      deletion_of_pod(read->tables, disrupted(*pod, time, "EvictionByEvictionAPI", "Eviction API: evicting"), grace, {});
+  std::vector<CommandBody> bodies = deletion_of_pod(
+      read->tables, disrupted(*pod, time, "EvictionByEvictionAPI", "Eviction API: evicting"), grace, {});
   if (counts) {
     const auto budget = budget_of(read->tables, *pod);
     if (!budget.ok())

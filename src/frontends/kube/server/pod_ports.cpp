@@ -1,5 +1,7 @@
 // Port forwarding: over SPDY each connection is a pair of streams, one for its bytes and one for why it failed; newer
-// clients carry the same SPDY in messages of a WebSocket.
+// clients carry the same SPDY in messages of a WebSocket, others have two channels of one for each port.
+#include <algorithm>
+
 #include "base/text.h"
 #include "frontends/kube/server/client_channels.h"
 #include "frontends/kube/server/pod_streams.h"
@@ -9,6 +11,8 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::string_view kProtocol = "portforward.k8s.io", kTunnel = "SPDY/3.1+portforward.k8s.io";
+constexpr std::string_view kChannels = "v4.channel.k8s.io";
+constexpr std::size_t kPortsMost = 16;
 
 class Forwarding final : public Conversation, public std::enable_shared_from_this<Forwarding> {
  public:
@@ -195,6 +199,159 @@ class Forwarding final : public Conversation, public std::enable_shared_from_thi
       }};
 };
 
+// Older clients over WebSockets: two channels for each port of the path's query, one for its bytes and one for why it
+// failed. Each begins with the port's number.
+class PortChannels final : public Conversation, public std::enable_shared_from_this<PortChannels> {
+ public:
+  PortChannels(std::shared_ptr<StreamRoom> room, Asked request, ContainerAsk ask, std::vector<std::uint16_t> ports,
+               std::unique_ptr<ClientChannels> client)
+      : room_(std::move(room)),
+        request_(std::move(request)),
+        ask_(std::move(ask)),
+        ports_(std::move(ports)),
+        client_(std::move(client)) {
+    nodes_.resize(ports_.size());
+  }
+
+  void begin(std::unique_ptr<Stream> connection) {
+    client_->begin(std::move(connection),
+                   {.data = [this](unsigned channel, std::string_view bytes) { from_client(channel, bytes); },
+                    .ended = [](unsigned) {},
+                    .ready = [] {},
+                    .gone = [this] { end(); },
+                    .drained =
+                        [this] {
+                          for (auto& node : nodes_)
+                            if (node.stream)
+                              node.stream->pause(false);
+                        }});
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      const std::string number{static_cast<char>(ports_[i] & 0xff), static_cast<char>(ports_[i] >> 8)};
+      client_->send(static_cast<unsigned>(2 * i), number);
+      client_->send(static_cast<unsigned>(2 * i + 1), number);
+      ContainerAsk ask = ask_;
+      ask.port = ports_[i];
+      request_->visit->reach(ask, [weak = weak_from_this(), i](Result<std::unique_ptr<Stream>> node) {
+        if (const auto self = weak.lock())
+          self->reached(i, std::move(node));
+      });
+    }
+  }
+
+ private:
+  struct Node {
+    std::unique_ptr<Stream> stream;
+    std::string early;  // what the client sent before it was there
+    bool over = false;
+  };
+
+  void reached(std::size_t i, Result<std::unique_ptr<Stream>> node) {
+    if (over_)
+      return;
+    if (!node.ok()) {
+      client_->send(static_cast<unsigned>(2 * i + 1), format("error forwarding port {} to pod {}: {}", ports_[i],
+                                                             request_->target.name, node.error().message));
+      return closed(i);
+    }
+    Node& one = nodes_[i];
+    one.stream = std::move(*node);
+    one.stream->on_data([this, i](std::string_view bytes) {
+      if (over_)
+        return;
+      client_->send(static_cast<unsigned>(2 * i), bytes);
+      if (client_->unsent() > kStreamHighWater)
+        nodes_[i].stream->pause(true);
+    });
+    one.stream->on_drained([this] {
+      if (!over_)
+        client_->pause(false);
+    });
+    one.stream->on_close([this, i] { closed(i); });
+    if (!one.early.empty())
+      one.stream->write(std::exchange(one.early, {}));
+    one.stream->pause(false);
+  }
+
+  void from_client(unsigned channel, std::string_view bytes) {
+    if (over_ || channel % 2 != 0 || channel / 2 >= nodes_.size() || nodes_[channel / 2].over)
+      return;
+    Node& one = nodes_[channel / 2];
+    if (!one.stream) {
+      if (one.early.size() + bytes.size() > kStreamHighWater)
+        return end();
+      one.early.append(bytes);
+      return;
+    }
+    one.stream->write(std::string(bytes));
+    if (one.stream->unsent() > kStreamHighWater)
+      client_->pause(true);
+  }
+
+  void closed(std::size_t i) {
+    if (over_)
+      return;
+    nodes_[i].over = true;
+    if (std::ranges::all_of(nodes_, &Node::over)) {
+      client_->finish();
+      end();
+    }
+  }
+
+  void end() {
+    if (std::exchange(over_, true))
+      return;
+    for (Node& one : nodes_)
+      if (one.stream)
+        one.stream->close();
+    room_->end(this);
+  }
+
+  const std::shared_ptr<StreamRoom> room_;
+  const Asked request_;
+  const ContainerAsk ask_;
+  const std::vector<std::uint16_t> ports_;
+  const std::unique_ptr<ClientChannels> client_;
+  std::vector<Node> nodes_;
+  bool over_ = false;
+};
+
+// ?ports=80,443 and once more. Nothing: one of them is no port, there is none, or there are too many.
+std::optional<std::vector<std::uint16_t>> ports_in(const HttpRequest& http) {
+  std::string all = query_of(http, "ports");
+  for (const auto& [key, value] : http.earlier)
+    if (key == "ports")
+      all = value + "," + all;
+  std::vector<std::uint16_t> out;
+  for (const std::string& one : split(all, ',')) {
+    const auto port = parse_uint(trim(one));
+    if (!port || *port == 0 || *port > UINT16_MAX || out.size() == kPortsMost)
+      return std::nullopt;
+    out.push_back(static_cast<std::uint16_t>(*port));
+  }
+  return out.empty() ? std::nullopt : std::optional(std::move(out));
+}
+
+// Whether it is one of those. It is answered then.
+bool forwarded_by_channels(const Asked& request, const StreamTools& tools, const ContainerAsk& ask) {
+  const HttpRequest& http = request->http();
+  if (!asks_for(http, "websocket") || chosen_protocol(header_of(http, "sec-websocket-protocol"), {kChannels}).empty())
+    return false;
+  auto ports = ports_in(http);
+  if (!ports) {
+    answer_status(*request, Status::bad_request(format(
+                                "query parameter \"ports\" names the ports, at most {}: ?ports=80", kPortsMost)));
+    return true;
+  }
+  auto channels = web_socket_channels(http, tools.sha1, Greets::kNot);
+  auto stream = request->visit->upgrade(channels->protocol, channels->headers);
+  if (!stream)
+    return true;
+  const auto talk = std::make_shared<PortChannels>(tools.room, request, ask, std::move(*ports), std::move(channels));
+  tools.room->keep(talk);
+  talk->begin(std::move(stream));
+  return true;
+}
+
 }  // namespace
 
 void forward_ports(const Asked& request, const StreamTools& tools) {
@@ -212,6 +369,8 @@ void forward_ports(const Asked& request, const StreamTools& tools) {
       asks_for(http, "websocket") && !chosen_protocol(header_of(http, "sec-websocket-protocol"), {kTunnel}).empty();
   const bool spdy =
       asks_for(http, "SPDY/3.1") && !chosen_protocol(header_of(http, "x-stream-protocol-version"), {kProtocol}).empty();
+  if (!tunnel && !spdy && forwarded_by_channels(request, tools, ask))
+    return;
   if (!tunnel && !spdy)
     return answer_status(*request, Status::bad_request(format("Upgrade request required: SPDY/3.1 with {}, or a "
                                                               "WebSocket with {}",

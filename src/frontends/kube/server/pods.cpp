@@ -40,7 +40,8 @@ std::string waiting_words(const ReadContext& read, const Job& job, bool alone) {
 
 std::int64_t grace_of(const json::object& tree, std::optional<std::int64_t> asked) {
   const std::int64_t own = integer_in(spec_of(tree), "terminationGracePeriodSeconds").value_or(kGraceDefault);
-  return std::clamp<std::int64_t>(asked.value_or(own), 0, kGraceMost);
+  const std::int64_t grace = asked.value_or(own);
+  return grace < 0 ? 1 : std::min(grace, kGraceMost);
 }
 
 }  // namespace

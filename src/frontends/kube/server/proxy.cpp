@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/machinery/json_tree.h"
@@ -312,15 +314,42 @@ class ProxyTalk final : public Conversation, public std::enable_shared_from_this
                           request_->http().method == "HEAD"};
 };
 
+// As a node's agent lists them.
+void answer_pods_of(const Request& request, const Node& node, bool running) {
+  const auto read = request.visit->read();
+  json::array items;
+  const std::string type(kPods);
+  for (auto at = read->tables.objects.lower_bound({type, "", ""});
+       at != read->tables.objects.end() && std::get<0>(at->first) == type; ++at) {
+    const PodRecords records = records_of_pod(read->tables, *at->second);
+    if (!records.node || records.node->id != node.id || records.job->state == JobState::kPending)
+      continue;
+    json::object pod = pod_as_shown(read->tables, *at->second);
+    if (!running || text_in(part(pod, "status"), "phase") == "Running")
+      items.push_back(std::move(pod));
+  }
+  request.visit->answer(
+      {200,
+       std::string(kJsonType),
+       json::serialize(json::object{
+           {"kind", "PodList"}, {"apiVersion", "v1"}, {"metadata", json::object()}, {"items", std::move(items)}}),
+       {}});
+}
+
 void answer_for_node(const Request& request, const std::string& path) {
   const auto read = request.visit->read();
   const std::string name = request.target.name.substr(0, request.target.name.find(':'));
   const Node* node = read->tables.node(std::string_view(name));
   if (!node)
     return answer_status(request, Status::not_found({"", "nodes"}, name));
+  if (path.starts_with("/pods") || path.starts_with("/runningpods"))
+    if (const std::string_view what = std::string_view(path).substr(0, path.find_last_not_of('/') + 1);
+        what == "/pods" || what == "/runningpods")
+      return answer_pods_of(request, *node, what != "/pods");
   if (path != "/healthz")
-    return answer_status(request, unreachable(format("nodes here answer /healthz alone: what else a node agent says of "
-                                                     "{} is in its Node object and in metrics.k8s.io",
+    return answer_status(request, unreachable(format("nodes here answer /healthz, /pods and /runningpods/ alone: what "
+                                                     "else a node agent says of {} is in its Node object and in "
+                                                     "metrics.k8s.io",
                                                      name)));
   if (node->link != NodeLink::kUp)
     return answer_status(request, unreachable(format("node {} is not connected", name)));

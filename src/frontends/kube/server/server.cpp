@@ -111,9 +111,8 @@ struct KubeServer::Inner {
   Status may(const Request& request) const { return may_of(request.http(), request.target, request.user); }
 
   Status may_of(const HttpRequest& http, const Target& target, const KubeUser& user) const {
-    const Attempt attempt{
-        target.verb, target.group, target.version, target.resource, target.subresource, target.ns, name_of(http, target),
-        ""};
+    const Attempt attempt{target.verb,        target.group, target.version,        target.resource,
+                          target.subresource, target.ns,    name_of(http, target), ""};
     if (roles->allows(user, attempt))
       return [] {
         Status fine;

@@ -204,6 +204,14 @@ bool in_its_version(const Asked& request, const WriteTools& tools, const Ref<Obj
 void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Reading read, Again again) {
   if (auto refused = check_escalation(*request, draft.tree, *tools.roles))
     return answer_status(*request, *refused);
+  // Whether there is one of that name already is nobody's business whom admission refuses.
+  if (!draft.before && request->target.verb == "create")
+    if (const std::string name = text_at(metadata_of(draft.tree), "name");
+        request->visit->read()->tables.objects.contains(
+            {request->kind->type, request->kind->namespaced ? request->target.ns : "", name}))
+      return answer_status(*request, Status::already_exists(request->resource(), name));
+  if (!draft.before && !text_at(metadata_of(draft.tree), "resourceVersion").empty())
+    return answer_status(*request, Status::bad_request("resourceVersion should not be set on objects to be created"));
   std::vector<CommandBody> more;
   if (request->kind->type == kServices) {
     auto given = give_addresses(*request, draft.tree, draft.before ? &draft.old : nullptr, *tools.services,
@@ -370,8 +378,6 @@ Answered<Draft> new_draft(Request& request, const WriteTools& tools, json::objec
   if (text_at(metadata, "name").empty() && !text_at(metadata, "generateName").empty())
     metadata["name"] = text_at(metadata, "generateName") + name_end(tools);
   for (const char* own : {"uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}) metadata.erase(own);
-  if (!text_at(metadata, "resourceVersion").empty())
-    return Status::bad_request("resourceVersion should not be set on objects to be created");
   metadata["creationTimestamp"] = now_text(request);
   if (has_generation(*request.kind))
     metadata["generation"] = 1;
@@ -484,11 +490,8 @@ void try_create(const Asked& request, const WriteTools& tools, int tries) {
   const ObjectKey key{request->kind->type, request->kind->namespaced ? request->target.ns : "", name};
   reading->records.push_back({key, 0});
   const bool generated = !text_at(metadata_of(draft->tree), "generateName").empty();
-  if (request->visit->read()->tables.objects.contains(key)) {
-    if (generated && tries > 0)
-      return try_create(request, tools, tries - 1);
-    return answer_status(*request, Status::already_exists(request->resource(), name));
-  }
+  if (generated && tries > 0 && request->visit->read()->tables.objects.contains(key))
+    return try_create(request, tools, tries - 1);
   put(request, tools, std::move(*draft), std::move(*reading),
       tries > 0 ? Again([request, tools, tries] { try_create(request, tools, tries - 1); }) : Again());
 }
@@ -752,6 +755,9 @@ struct Deletion {
   std::optional<std::int64_t> grace_seconds;
 };
 
+// Of these kinds a deletion that says nothing else leaves the pods, as it always has.
+bool keeps_dependents(std::string_view type) { return type == "replicationcontrollers" || type == "jobs.batch"; }
+
 Answered<Deletion> deletion_of(Request& request) {
   json::object options;
   if (!request.http().body.empty())
@@ -779,6 +785,14 @@ Answered<Deletion> deletion_of(Request& request) {
         {{"FieldValueNotSupported",
           format("Unsupported value: \"{}\": supported values: \"Background\", \"Foreground\", \"Orphan\"", policy),
           "propagationPolicy"}});
+  const bool deletes = (orphans && orphans->is_bool()) || !query_of(request.http(), "orphanDependents").empty();
+  if (policy.empty() && !deletes && keeps_dependents(request.kind->type)) {
+    out.dependents = RemoveObject::Dependents::kOrphan;
+    if (request.kind->type == "jobs.batch")
+      request.warnings.emplace_back(
+          "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+          "or set propagationPolicy=Orphan to suppress this warning");
+  }
   if (const json::object* conditions = member_object(options, "preconditions")) {
     out.uid = text_at(*conditions, "uid");
     out.version = text_at(*conditions, "resourceVersion");
