@@ -197,7 +197,8 @@ class PodPrinter {
   std::int64_t count_restarts(const json::value& status) {
     if (const json::value* last = member(status, "lastState"))
       if (const json::value* ended = member(*last, "terminated"))
-        if (const auto when = parse_timestamp(word_in(*ended, "finishedAt")); when && (!line_.restarted || when->us > line_.restarted->us))
+        if (const auto when = parse_timestamp(word_in(*ended, "finishedAt"));
+            when && (!line_.restarted || when->us > line_.restarted->us))
           line_.restarted = *when;
     const json::value* count = member(status, "restartCount");
     return count && is_number(*count) ? static_cast<std::int64_t>(number_of(*count)) : 0;
@@ -506,14 +507,9 @@ std::map<std::string, Rows, std::less<>> make_rows() {
     rows.push_back(shown("Selector", selector_at(path), 1));
     return rows;
   };
-  put("pods",
-      {shown("Ready", pod_ready),
-       made("Status", pod_reason),
-       made("Restarts", pod_restarts)},
-      true,
+  put("pods", {shown("Ready", pod_ready), made("Status", pod_reason), made("Restarts", pod_restarts)}, true,
       {words("IP", "status.podIP", 1), words("Node", "spec.nodeName", 1),
-       words("Nominated Node", "status.nominatedNodeName", 1),
-       made("Readiness Gates", readiness_gates, 1)});
+       words("Nominated Node", "status.nominatedNodeName", 1), made("Readiness Gates", readiness_gates, 1)});
   put("nodes", {made("Status", node_status), made("Roles", node_roles)}, true,
       {words("Version", "status.nodeInfo.kubeletVersion"),
        made(
@@ -536,8 +532,8 @@ std::map<std::string, Rows, std::less<>> make_rows() {
   put("secrets", {words("Type", "type"), {column("Data", "string"), size_at("data")}});
   put("serviceaccounts", {{column("Secrets", "string"), size_at("secrets")}});
   put("services",
-      {words("Type", "spec.type"), words("Cluster-IP", "spec.clusterIP"),
-       made("External-IP", external_address), made("Port(s)", service_ports)},
+      {words("Type", "spec.type"), words("Cluster-IP", "spec.clusterIP"), made("External-IP", external_address),
+       made("Port(s)", service_ports)},
       true, {shown("Selector", selector_at("spec.selector"), 1)});
   put("endpoints", {made("Endpoints", endpoint_words)});
   put("endpointslices.discovery.k8s.io", {words("AddressType", "addressType"), shown("Ports", list_at("ports", "port")),
@@ -551,7 +547,8 @@ std::map<std::string, Rows, std::less<>> make_rows() {
                                             return all.empty() ? std::string("<unset>") : all;
                                           })});
   put("deployments.apps",
-      {shown("Ready", ratio("status.readyReplicas", "spec.replicas")), shown("Up-to-date", number_at("status.updatedReplicas")),
+      {shown("Ready", ratio("status.readyReplicas", "spec.replicas")),
+       shown("Up-to-date", number_at("status.updatedReplicas")),
        shown("Available", number_at("status.availableReplicas"))},
       true, with_selector(parts));
   put("replicasets.apps",
@@ -567,9 +564,7 @@ std::map<std::string, Rows, std::less<>> make_rows() {
        count("Available", "status.numberAvailable"),
        shown("Node Selector", selector_at("spec.template.spec.nodeSelector"))},
       true, with_selector(parts));
-  put("jobs.batch",
-      {made("Status", job_status), made("Completions", completions),
-       made("Duration", job_duration)},
+  put("jobs.batch", {made("Status", job_status), made("Completions", completions), made("Duration", job_duration)},
       true, with_selector(parts));
   const std::string of_cron = "spec.jobTemplate.spec.template.spec";
   put("cronjobs.batch",
@@ -583,8 +578,9 @@ std::map<std::string, Rows, std::less<>> make_rows() {
                const json::value* last = at(of, "status.lastScheduleTime");
                return said(last ? since_text(last, of.now) : std::string("<none>"));
              })},
-      true, {shown("Containers", containers_at(of_cron), 1), shown("Images", images_at(of_cron), 1),
-             shown("Selector", selector_at("spec.jobTemplate.spec.selector"), 1)});
+      true,
+      {shown("Containers", containers_at(of_cron), 1), shown("Images", images_at(of_cron), 1),
+       shown("Selector", selector_at("spec.jobTemplate.spec.selector"), 1)});
   const auto plain = [](const char* name, std::string path, int priority = 0) {  // nothing where there is nothing
     return made(
         name, [path = std::move(path)](const Looked& of) { return text(of, path); }, priority);
@@ -633,11 +629,11 @@ std::map<std::string, Rows, std::less<>> make_rows() {
             }),
        plain("StorageClass", "spec.storageClassName"), attributes, plain("Reason", "status.reason")},
       true, {mode});
-  put("storageclasses.storage.k8s.io",
-      {words("Provisioner", "provisioner"), words("ReclaimPolicy", "reclaimPolicy"),
-       words("VolumeBindingMode", "volumeBindingMode"), shown("AllowVolumeExpansion", [](const Looked& of) -> json::value {
-         return text(of, "allowVolumeExpansion") == "true";
-       })});
+  put("storageclasses.storage.k8s.io", {words("Provisioner", "provisioner"), words("ReclaimPolicy", "reclaimPolicy"),
+                                        words("VolumeBindingMode", "volumeBindingMode"),
+                                        shown("AllowVolumeExpansion", [](const Looked& of) -> json::value {
+                                          return text(of, "allowVolumeExpansion") == "true";
+                                        })});
   put("events",
       {shown("Last Seen", age_at("lastTimestamp")), words("Type", "type"), words("Reason", "reason"),
        made("Object",
@@ -646,8 +642,10 @@ std::map<std::string, Rows, std::less<>> make_rows() {
             }),
        words("Message", "message")},
       false);
-  put("roles.rbac.authorization.k8s.io", {Shown{column("Created At", "date"), words_at("metadata.creationTimestamp")}}, false);
-  put("clusterroles.rbac.authorization.k8s.io", {Shown{column("Created At", "date"), words_at("metadata.creationTimestamp")}}, false);
+  put("roles.rbac.authorization.k8s.io", {Shown{column("Created At", "date"), words_at("metadata.creationTimestamp")}},
+      false);
+  put("clusterroles.rbac.authorization.k8s.io",
+      {Shown{column("Created At", "date"), words_at("metadata.creationTimestamp")}}, false);
   const Rows role{
       made("Role", [](const Looked& of) { return text(of, "roleRef.kind") + "/" + text(of, "roleRef.name"); })};
   const auto subjects = [](const char* name, const char* kind) {
@@ -664,7 +662,8 @@ std::map<std::string, Rows, std::less<>> make_rows() {
         },
         1);
   };
-  const Rows whom{subjects("Users", "User"), subjects("Groups", "Group"), subjects("ServiceAccounts", "ServiceAccount")};
+  const Rows whom{subjects("Users", "User"), subjects("Groups", "Group"),
+                  subjects("ServiceAccounts", "ServiceAccount")};
   put("rolebindings.rbac.authorization.k8s.io", role, true, whom);
   put("clusterrolebindings.rbac.authorization.k8s.io", role, true, whom);
   put("limitranges", {Shown{column("Created At", "date"), words_at("metadata.creationTimestamp")}}, false);
@@ -717,9 +716,8 @@ std::map<std::string, Rows, std::less<>> make_rows() {
                 out += (out.empty() ? "" : ",") + or_not(word_in(one, "ip"), word_in(one, "hostname").c_str());
               return out;
             }),
-       made("Ports", [](const Looked& of) {
-         return std::string(list_of(of, "spec.tls").empty() ? "80" : "80, 443");
-       })});
+       made("Ports",
+            [](const Looked& of) { return std::string(list_of(of, "spec.tls").empty() ? "80" : "80, 443"); })});
   put("networkpolicies.networking.k8s.io", {shown("Pod-Selector", selector_at("spec.podSelector"))});
   put("ingressclasses.networking.k8s.io",
       {words("Controller", "spec.controller"), made("Parameters", [](const Looked& of) {
@@ -729,8 +727,7 @@ std::map<std::string, Rows, std::less<>> make_rows() {
          return kind + (group.empty() ? "" : "." + group) + "/" + text(of, "spec.parameters.name");
        })});
   put("servicecidrs.networking.k8s.io", {shown("CIDRs", list_at("spec.cidrs"))});
-  put("ipaddresses.networking.k8s.io",
-      {made("ParentRef", [](const Looked& of) {
+  put("ipaddresses.networking.k8s.io", {made("ParentRef", [](const Looked& of) {
         const std::string group = text(of, "spec.parentRef.group"), ns = text(of, "spec.parentRef.namespace");
         return text(of, "spec.parentRef.resource") + (group.empty() ? "" : "." + group) + "/" +
                (ns.empty() ? "" : ns + "/") + text(of, "spec.parentRef.name");
@@ -746,12 +743,12 @@ std::map<std::string, Rows, std::less<>> make_rows() {
   };
   put("csidrivers.storage.k8s.io",
       {yes_or_no("AttachRequired", "spec.attachRequired"), yes_or_no("PodInfoOnMount", "spec.podInfoOnMount"),
-       yes_or_no("StorageCapacity", "spec.storageCapacity"), made("TokenRequests",
-                                                                  [](const Looked& of) {
-                                                                    const std::string all = joined(
-                                                                        &list_of(of, "spec.tokenRequests"), "audience");
-                                                                    return or_not(all, "<unset>");
-                                                                  }),
+       yes_or_no("StorageCapacity", "spec.storageCapacity"),
+       made("TokenRequests",
+            [](const Looked& of) {
+              const std::string all = joined(&list_of(of, "spec.tokenRequests"), "audience");
+              return or_not(all, "<unset>");
+            }),
        yes_or_no("RequiresRepublish", "spec.requiresRepublish"), shown("Modes", list_at("spec.volumeLifecycleModes"))});
   put("csinodes.storage.k8s.io", {{column("Drivers", "integer"), size_at("spec.drivers")}});
   put("volumeattachments.storage.k8s.io",
@@ -774,7 +771,8 @@ std::map<std::string, Rows, std::less<>> make_rows() {
        })});
   put("flowschemas.flowcontrol.apiserver.k8s.io",
       {plain("PriorityLevel", "spec.priorityLevelConfiguration.name"),
-       plain("MatchingPrecedence", "spec.matchingPrecedence"), words("DistinguisherMethod", "spec.distinguisherMethod.type")},
+       plain("MatchingPrecedence", "spec.matchingPrecedence"),
+       words("DistinguisherMethod", "spec.distinguisherMethod.type")},
       true, {made("MissingPL", [](const Looked& of) {
         for (const json::value& one : list_of(of, "status.conditions"))
           if (word_in(one, "type") == "Dangling")
@@ -786,14 +784,14 @@ std::map<std::string, Rows, std::less<>> make_rows() {
        words("Queues", "spec.limited.limitResponse.queuing.queues"),
        words("HandSize", "spec.limited.limitResponse.queuing.handSize"),
        words("QueueLengthLimit", "spec.limited.limitResponse.queuing.queueLengthLimit")});
-  put("certificatesigningrequests.certificates.k8s.io",
-      {}, true,
+  put("certificatesigningrequests.certificates.k8s.io", {}, true,
       {words("SignerName", "spec.signerName"), plain("Requestor", "spec.username"),
        made("RequestedDuration",
             [](const Looked& of) {
               const json::value* seconds = at(of, "spec.expirationSeconds");
-              return seconds && is_number(*seconds) ? age_text(Duration{number(of, "spec.expirationSeconds") * 1'000'000})
-                                                    : std::string("<none>");
+              return seconds && is_number(*seconds)
+                         ? age_text(Duration{number(of, "spec.expirationSeconds") * 1'000'000})
+                         : std::string("<none>");
             }),
        made("Condition", [](const Looked& of) {
          std::string out;
@@ -819,7 +817,8 @@ std::map<std::string, Rows, std::less<>> make_rows() {
       })});
   put("resourceslices.resource.k8s.io",
       {words("Node", "spec.nodeName"), plain("Driver", "spec.driver"), plain("Pool", "spec.pool.name")});
-  put("customresourcedefinitions.apiextensions.k8s.io", {Shown{column("Created At", "date"), words_at("metadata.creationTimestamp")}}, false);
+  put("customresourcedefinitions.apiextensions.k8s.io",
+      {Shown{column("Created At", "date"), words_at("metadata.creationTimestamp")}}, false);
   put("controllerrevisions.apps", {made("Controller",
                                         [](const Looked& of) {
                                           const json::value* owners = at(of, "metadata.ownerReferences");

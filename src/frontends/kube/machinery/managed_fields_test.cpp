@@ -130,8 +130,7 @@ TEST_F(Applying, AConflictNamesTheOtherManagerAndTheField) {
             "Apply failed with 1 conflict: conflict with \"kubectl-client-side-apply\" using apps/v1: "
             ".spec.replicas");
   EXPECT_EQ(refused.error().causes,
-            (std::vector<Cause>{{"FieldManagerConflict",
-                                 "conflict with \"kubectl-client-side-apply\" using apps/v1",
+            (std::vector<Cause>{{"FieldManagerConflict", "conflict with \"kubectl-client-side-apply\" using apps/v1",
                                  ".spec.replicas"}}));
   const auto forced = apply_configuration(live, object(R"("spec":{"replicas":2})"), *schema, who("me"), Force::kYes);
   ASSERT_TRUE(forced.ok());
