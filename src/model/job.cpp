@@ -1,6 +1,7 @@
 #include "model/job.h"
 
 #include "base/text.h"
+#include "model/bounds.h"
 #include "model/records.h"
 
 namespace lockstep {

@@ -106,7 +106,7 @@ class KubeNames(ServicesCluster):
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": "thief"},
             "spec": {"type": "NodePort", "selector": {"one": "b"}, "ports": [{"port": 80, "nodePort": 30080}]}})
         self.assertIn("already allocated", refused.stderr)
-        self.own_service("thief", {"one": "b"}, ports=[{"port": 53, "protocol": "UDP"}, {"name": "t", "port": 443, "targetPort": 8080}],
+        self.own_service("thief", {"one": "b"}, ports=[{"name": "u", "port": 53, "protocol": "UDP"}, {"name": "t", "port": 443, "targetPort": 8080}],
                          externalIPs=[DNS, "10.96.0.1", self.get("pod", "web-a")["status"]["podIP"]])
         self.own_service("kube-dns", {"one": "b"}, ports=[{"port": 53, "protocol": "UDP", "targetPort": 8080}])
         eventually(lambda: self.short("thief.default.svc.cluster.local"), what="the service is known")

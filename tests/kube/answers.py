@@ -16,7 +16,7 @@ MADE_UP = {"uid", "resourceVersion", "creationTimestamp", "selfLink", "time", "d
 CONTROLLERS = {"kube-controller-manager", "lockstep"}
 REVISION = "deployment.kubernetes.io/revision"  # a controller's
 CLIENTS_FAULT = ("failed to create typed patch object", "does not contain declared merge key")  # 500 there, 400 here
-STRICT = ("unknown field", "duplicate field", "already set")  # warnings that are compared: others are advice
+STRICT = ("unknown field", "duplicate field", "already set", "deprecated")  # warnings that are compared: others are advice
 ADDRESSES = {"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "continue", "startTime", "lastTransitionTime", "lastUpdateTime"}
 
 

@@ -7,10 +7,13 @@ The real programs are taken from $LOCKSTEP_KUBERNETES_PEER or build/kubernetes. 
 """
 import contextlib
 import copy
+import glob
 import json
 import os
 import random
 import sys
+
+import yaml
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
@@ -327,6 +330,72 @@ def compare(ours, real, seeds, steps=STEPS, prefix="seed"):
     return sum(not Play(ours, real, seed, prefix).run(steps) for seed in seeds)
 
 
+# --- manifests, and the tables that show them ---
+
+# What controllers write into these shows in their tables; the real server has none here.
+CONTROLLED = {"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "Pod", "PersistentVolume", "PersistentVolumeClaim",
+              "HorizontalPodAutoscaler", "Service", "Namespace", "APIService", "FlowSchema", "PodDisruptionBudget", "ServiceAccount", "ResourceQuota"}
+
+
+def resources(server):
+    """(apiVersion, kind) to the plural name, and whether it has namespaces."""
+    out = {}
+    paths = ["/api/v1"] + ["/apis/" + version["groupVersion"] for group in server.ask("GET", "/apis")[1]["groups"] for version in group["versions"]]
+    for path in paths:
+        listed = server.ask("GET", path)[1]
+        for one in listed.get("resources", []) if isinstance(listed, dict) else []:
+            if "/" not in one["name"]:
+                out[listed["groupVersion"], one["kind"]] = (one["name"], one["namespaced"])
+    return out
+
+
+def documents():
+    for path in sorted(glob.glob(os.path.join(HERE, "manifests", "*.yaml"))):
+        with open(path) as f:
+            yield from yaml.safe_load_all(f)
+
+
+def compare_manifests(ours, real):
+    """Creates all of tests/kube/manifests on both. Lines that say what differs: in answers, and in the tables of `kubectl get -o wide`."""
+    out, paths = [], []
+    real.ask("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+    documents_left = list(documents())
+    for kind in ("CustomResourceDefinition", "Namespace", None):
+        for one in [one for one in documents_left if kind in (None, one["kind"])]:
+            documents_left.remove(one)
+            plural, namespaced = known_by(real, ours, one)
+            head = ("/api/" if "/" not in one["apiVersion"] else "/apis/") + one["apiVersion"]
+            path = head + (f"/namespaces/{one['metadata'].get('namespace', 'default')}" if namespaced else "") + "/" + plural
+            (a, said), (b, told) = answers.outcome(ours.ask("POST", path, one)), answers.outcome(real.ask("POST", path, one))
+            name = f"{one['kind']} {one['metadata']['name']}"
+            if b["code"] != 201:
+                out.append(f"{name}: the real server says {told}")
+            elif a["code"] != 201:
+                out.append(f"{name}: {said}")
+            else:
+                paths.append((one["kind"], f"{path}/{one['metadata']['name']}", name))
+    for kind, path, name in paths:
+        shown = [server.ask("GET", path + "?includeObject=None", accept="application/json;as=Table;v=v1;g=meta.k8s.io")[1] for server in (ours, real)]
+        columns = [[(one["name"], one["type"], one["priority"]) for one in table["columnDefinitions"]] for table in shown]
+        cells = [[cell for cell, column in zip(table["rows"][0]["cells"], table["columnDefinitions"]) if column["name"] not in ("Age", "Created At")] for table in shown]
+        out += [f"columns of {name}{line}" for line in answers.differences(columns[0], columns[1])]
+        if kind not in CONTROLLED:
+            out += [f"cells of {name}{line}" for line in answers.differences(cells[0], cells[1])]
+    return out
+
+
+def known_by(real, ours, document):
+    key = document["apiVersion"], document["kind"]
+    if key not in KNOWN:
+        for server in (ours, real):
+            eventually(lambda server=server: key in resources(server), what=f"{key} is served")
+        KNOWN.update(resources(real))
+    return KNOWN[key]
+
+
+KNOWN = {}
+
+
 def main(argv):
     low, _, high = (argv[0] if argv else "1-20").partition("-")
     if not low.isdigit() or (high and not high.isdigit()):
@@ -341,9 +410,11 @@ def main(argv):
         cluster = stack.enter_context(Cluster(nodes=0))
         config = os.path.join(cluster.home, "kubeconfig")
         cluster.ok("lockstep", "kubeconfig", config)
-        bad = compare(answers.Server("ours", config), answers.Server("real", real.kubeconfig()), seeds)
-    print(f"{len(seeds)} sequences, {bad} of them differ")
-    return 1 if bad else 0
+        ours, theirs = answers.Server("ours", config), answers.Server("real", real.kubeconfig())
+        bad = compare(ours, theirs, seeds)
+        lines = compare_manifests(ours, theirs)
+    print("".join(line + "\n" for line in lines) + f"{len(seeds)} sequences, {bad} of them differ; of the manifests {len(lines)} lines do")
+    return 1 if bad or lines else 0
 
 
 if __name__ == "__main__":

@@ -99,6 +99,9 @@ NetworkChoice::~NetworkChoice() {
     close(fd_);
 }
 
+// 10.96.0.0/16: front ends' services have their addresses there, on every node.
+constexpr std::uint32_t kOfServices = 96;
+
 Result<VirtualNetwork> choose_network(const std::string& dir) {
   const std::uint64_t hash = text_check(dir);
   const auto taken = taken_octets();
@@ -107,7 +110,7 @@ Result<VirtualNetwork> choose_network(const std::string& dir) {
     network.second = 64 + static_cast<std::uint32_t>((hash + attempt) % 128);
     network.bridge = format("ls{:05x}", ((hash >> 8) + attempt) & 0xfffff);
     CHECK(network.bridge.size() == 7 && network.second >= 64 && network.second < 192, network.bridge);
-    if (!taken.contains(network.second) && !exists(network.bridge))
+    if (network.second != kOfServices && !taken.contains(network.second) && !exists(network.bridge))
       return network;
   }
   return Error{Errc::kExhausted, "no free 10.x.0.0/16 network for virtual nodes on this machine", {}};

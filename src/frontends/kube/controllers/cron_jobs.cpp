@@ -4,9 +4,9 @@
 
 #include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
-#include "frontends/kube/kinds/cron_schedule.h"
 #include "frontends/kube/controllers/quota_ledger.h"
 #include "frontends/kube/controllers/workload.h"
+#include "frontends/kube/kinds/cron_schedule.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/defaulting.h"
 #include "frontends/kube/machinery/json_tree.h"

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "frontends/kube/controllers/controllers.h"
-#include "frontends/kube/kinds/cron_schedule.h"
 #include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/controllers/workload_rig.h"
+#include "frontends/kube/kinds/cron_schedule.h"
 #include "frontends/kube/machinery/timestamps.h"
 
 namespace lockstep::kube {

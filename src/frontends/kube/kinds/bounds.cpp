@@ -89,7 +89,8 @@ class LimitRangeRules final : public KindRules {
                                  {"default", "max", "default", "max"}};
     for (const Order& order : kOrders)
       for (const auto& [name, place] : limit[order.low].map()) {
-        const auto low = quantity_in(limit[order.low].value(), name), high = quantity_in(limit[order.high].value(), name);
+        const auto low = quantity_in(limit[order.low].value(), name),
+                   high = quantity_in(limit[order.high].value(), name);
         if (low && high && *high < *low)
           place.invalid(format("{} value {} is greater than {} value {}", order.low_word, low->text(), order.high_word,
                                high->text()));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/json_tree.h"
@@ -66,7 +68,8 @@ std::string number_in(const json::value& value, std::string_view name) {
 
 json::value said(const std::string& words) { return json::value(json::string_view(words)); }
 
-std::string or_none(std::string words) { return words.empty() ? "<none>" : words; }
+std::string or_not(std::string words, const char* nothing) { return words.empty() ? nothing : words; }
+std::string or_none(std::string words) { return or_not(std::move(words), "<none>"); }
 
 CellOf words_at(std::string path) {
   return [path = std::move(path)](const Looked& of) -> json::value { return said(or_none(text(of, path))); };
@@ -130,43 +133,157 @@ CellOf ratio(std::string part, std::string whole) {
 
 // --- pods ---
 
-json::value pod_ready(const Looked& of) {
-  std::size_t ready = 0;
-  if (const json::value* statuses = at(of, "status.containerStatuses"); statuses && statuses->is_array())
-    for (const json::value& one : statuses->get_array()) {
-      const json::value* is = member(one, "ready");
-      ready += is && is->is_bool() && is->get_bool();
-    }
-  const json::value* containers = at(of, "spec.containers");
-  return said(format("{}/{}", ready, containers && containers->is_array() ? containers->get_array().size() : 0));
+const json::array& list_of(const Looked& of, std::string_view path) {
+  static const json::array none;
+  const json::value* value = at(of, path);
+  return value && value->is_array() ? value->get_array() : none;
 }
 
-std::int64_t pod_restarts(const Looked& of) {
+bool flag_of(const json::value& value, std::string_view key) {
+  const json::value* found = member(value, key);
+  return found && found->is_bool() && found->get_bool();
+}
+
+bool has_condition(const Looked& of, std::string_view type) {
+  return std::ranges::any_of(list_of(of, "status.conditions"), [&](const json::value& one) {
+    return word_in(one, "type") == type && word_in(one, "status") == "True";
+  });
+}
+
+// What `kubectl get pods` says of one, as the real server's printer puts it together.
+struct PodLine {
+  std::size_t ready = 0, containers = 0;
   std::int64_t restarts = 0;
-  if (const json::value* statuses = at(of, "status.containerStatuses"); statuses && statuses->is_array())
-    for (const json::value& one : statuses->get_array())
-      if (const json::value* count = member(one, "restartCount"); count && is_number(*count))
-        restarts += static_cast<std::int64_t>(number_of(*count));
-  return restarts;
+  std::string reason;
+  std::optional<WallTime> restarted;  // last
+};
+
+class PodPrinter {
+ public:
+  explicit PodPrinter(const Looked& of) : of_(of) {
+    line_.reason = text(of, "status.reason").empty() ? text(of, "status.phase") : text(of, "status.reason");
+    line_.containers = list_of(of, "spec.containers").size();
+    for (const json::value& one : list_of(of, "status.conditions"))
+      if (word_in(one, "type") == "PodScheduled" && word_in(one, "reason") == "SchedulingGated")
+        line_.reason = "SchedulingGated";
+    for (const json::value& one : list_of(of, "spec.initContainers"))
+      if (word_in(one, "restartPolicy") == "Always") {
+        sidecars_.insert(word_in(one, "name"));
+        ++line_.containers;
+      }
+    if (!look_at_beginning() || has_condition(of, "Initialized"))
+      look_at_containers();
+    const std::string phase = text(of, "status.phase");
+    if (at(of, "metadata.deletionTimestamp") && phase != "Succeeded" && phase != "Failed")
+      line_.reason = text(of, "status.reason") == "NodeLost" ? "Unknown" : "Terminating";
+    if (line_.reason.empty())
+      line_.reason = "Unknown";
+  }
+  const PodLine& line() const { return line_; }
+
+ private:
+  static const json::value* state_of(const json::value& status, const char* which) {
+    const json::value* state = member(status, "state");
+    const json::value* found = state ? member(*state, which) : nullptr;
+    return found && found->is_object() ? found : nullptr;
+  }
+  static std::string end_words(const json::value& ended) {
+    if (const std::string reason = word_in(ended, "reason"); !reason.empty())
+      return reason;
+    const std::string signal = number_in(ended, "signal");
+    return signal.empty() || signal == "0" ? "ExitCode:" + number_in(ended, "exitCode") : "Signal:" + signal;
+  }
+
+  std::int64_t count_restarts(const json::value& status) {
+    if (const json::value* last = member(status, "lastState"))
+      if (const json::value* ended = member(*last, "terminated"))
+        if (const auto when = parse_timestamp(word_in(*ended, "finishedAt"));
+            when && (!line_.restarted || when->us > line_.restarted->us))
+          line_.restarted = *when;
+    const json::value* count = member(status, "restartCount");
+    return count && is_number(*count) ? static_cast<std::int64_t>(number_of(*count)) : 0;
+  }
+
+  // True: it has not begun yet.
+  bool look_at_beginning() {
+    std::size_t at_which = 0;
+    for (const json::value& one : list_of(of_, "status.initContainerStatuses")) {
+      const std::int64_t restarts = count_restarts(one);
+      line_.restarts += restarts;
+      const bool sidecar = sidecars_.contains(word_in(one, "name"));
+      if (sidecar)
+        of_sidecars_ += restarts;
+      const json::value *ended = state_of(one, "terminated"), *waits = state_of(one, "waiting");
+      const std::string waiting = waits ? word_in(*waits, "reason") : "";
+      if (ended && number_in(*ended, "exitCode") == "0") {
+        ++at_which;
+        continue;
+      }
+      if (sidecar && flag_of(one, "started")) {
+        line_.ready += flag_of(one, "ready");
+        ++at_which;
+        continue;
+      }
+      if (ended)
+        line_.reason = "Init:" + end_words(*ended);
+      else if (!waiting.empty() && waiting != "PodInitializing")
+        line_.reason = "Init:" + waiting;
+      else
+        line_.reason = format("Init:{}/{}", at_which, list_of(of_, "spec.initContainers").size());
+      return true;
+    }
+    return false;
+  }
+
+  void look_at_containers() {
+    line_.restarts = of_sidecars_;
+    bool runs = false;
+    const json::array& all = list_of(of_, "status.containerStatuses");
+    for (std::size_t i = all.size(); i-- > 0;) {
+      const json::value& one = all[i];
+      line_.restarts += count_restarts(one);
+      const json::value *ended = state_of(one, "terminated"), *waits = state_of(one, "waiting");
+      if (waits && !word_in(*waits, "reason").empty()) {
+        line_.reason = word_in(*waits, "reason");
+      } else if (ended) {
+        line_.reason = end_words(*ended);
+      } else if (flag_of(one, "ready") && state_of(one, "running")) {
+        runs = true;
+        ++line_.ready;
+      }
+    }
+    if (line_.reason == "Completed" && runs)
+      line_.reason = has_condition(of_, "Ready") ? "Running" : "NotReady";
+  }
+
+  const Looked& of_;
+  PodLine line_;
+  std::set<std::string> sidecars_;
+  std::int64_t of_sidecars_ = 0;
+};
+
+json::value pod_ready(const Looked& of) {
+  const PodPrinter printer(of);
+  return said(format("{}/{}", printer.line().ready, printer.line().containers));
 }
 
-// What holds it up or ended it, in one word.
-std::string pod_reason(const Looked& of) {
-  std::string reason = text(of, "status.reason");
-  if (reason.empty())
-    reason = text(of, "status.phase");
-  const json::value* statuses = at(of, "status.containerStatuses");
-  if (statuses && statuses->is_array())
-    for (const json::value& one : statuses->get_array()) {
-      const json::value* state = member(one, "state");
-      for (const char* which : {"waiting", "terminated"})
-        if (const json::value* in = state ? member(*state, which) : nullptr)
-          if (const json::value* word = member(*in, "reason"); word && !text_of(*word).empty())
-            reason = text_of(*word);
-    }
-  if (at(of, "metadata.deletionTimestamp"))
-    reason = text(of, "status.reason") == "NodeLost" ? "Unknown" : "Terminating";
-  return reason.empty() ? "Unknown" : reason;
+std::string pod_restarts(const Looked& of) {
+  const PodPrinter printer(of);
+  const PodLine& line = printer.line();
+  if (line.restarts == 0 || !line.restarted)
+    return std::to_string(line.restarts);
+  return format("{} ({} ago)", line.restarts, age_text(Duration{of.now.us - line.restarted->us}));
+}
+
+std::string pod_reason(const Looked& of) { return PodPrinter(of).line().reason; }
+
+std::string readiness_gates(const Looked& of) {
+  const json::array& gates = list_of(of, "spec.readinessGates");
+  if (gates.empty())
+    return "<none>";
+  const auto open = std::ranges::count_if(
+      gates, [&](const json::value& one) { return has_condition(of, word_in(one, "conditionType")); });
+  return format("{}/{}", open, gates.size());
 }
 
 // --- nodes ---
@@ -216,6 +333,34 @@ std::string service_ports(const Looked& of) {
   return or_none(out);
 }
 
+// By what address it is reached from outside.
+std::string external_address(const Looked& of) {
+  const std::string type = text(of, "spec.type");
+  if (type == "ExternalName")
+    return or_none(text(of, "spec.externalName"));
+  std::string out;
+  const auto add = [&](const std::string& word) {
+    if (!word.empty())
+      out += (out.empty() ? "" : ",") + word;
+  };
+  if (type == "LoadBalancer")
+    for (const json::value& one : list_of(of, "status.loadBalancer.ingress"))
+      add(word_in(one, "ip").empty() ? word_in(one, "hostname") : word_in(one, "ip"));
+  for (const json::value& one : list_of(of, "spec.externalIPs")) add(std::string(text_of(one)));
+  return !out.empty() ? out : type == "LoadBalancer" ? "<pending>" : "<none>";
+}
+
+// "RWO,RWX": how a volume may be mounted.
+std::string mount_modes(const json::array& modes) {
+  static const std::map<std::string_view, const char*> kShort{
+      {"ReadWriteOnce", "RWO"}, {"ReadOnlyMany", "ROX"}, {"ReadWriteMany", "RWX"}, {"ReadWriteOncePod", "RWOP"}};
+  std::string out;
+  for (const json::value& one : modes)
+    if (const auto known = kShort.find(text_of(one)); known != kShort.end())
+      out += (out.empty() ? "" : ",") + std::string(known->second);
+  return out;
+}
+
 std::string endpoint_words(const Looked& of) {
   std::string out;
   const json::value* subsets = at(of, "subsets");
@@ -242,18 +387,40 @@ std::string job_duration(const Looked& of) {
 }
 
 std::string job_status(const Looked& of) {
-  std::string out = "Running";
-  if (const json::value* conditions = at(of, "status.conditions"); conditions && conditions->is_array())
-    for (const json::value& one : conditions->get_array()) {
-      const std::string type = word_in(one, "type");
-      if (word_in(one, "status") == "True" && (type == "Complete" || type == "Failed" || type == "Suspended"))
-        out = type;
-    }
-  return out;
+  for (const char* how : {"Complete", "Failed"})
+    if (has_condition(of, how))
+      return how;
+  if (at(of, "metadata.deletionTimestamp"))
+    return "Terminating";
+  for (const char* how : {"Suspended", "FailureTarget", "SuccessCriteriaMet"})
+    if (has_condition(of, how))
+      return how;
+  return "Running";
+}
+
+std::string completions(const Looked& of) {
+  const std::int64_t done = number(of, "status.succeeded");
+  if (const json::value* wanted = at(of, "spec.completions"); wanted && is_number(*wanted))
+    return format("{}/{}", done, number_text(*wanted));
+  const std::int64_t parallel = number(of, "spec.parallelism");
+  return parallel > 1 ? format("{}/1 of {}", done, parallel) : format("{}/1", done);
 }
 
 Column column(const char* name, const char* type = "string", int priority = 0) {
   return {name, type, std::string_view(name) == "Name" ? "name" : "", "", priority};
+}
+
+// Of a metric that is none of a resource's: nothing here measures those.
+std::string other_target(const json::value& metric) {
+  const std::string type = word_in(metric, "type");
+  const json::value* source = member(metric, lower(type));
+  const json::value* target = source ? member(*source, "target") : nullptr;
+  if (!target)
+    return "<unknown type>";
+  const std::string average = word_in(*target, "averageValue");
+  if (type == "Pods")
+    return "<unknown>/" + average;
+  return "<unknown>/" + (average.empty() ? word_in(*target, "value") : average + " (avg)");
 }
 
 // "cpu: 12%/50%, memory: <unknown>/1Gi" of an autoscaler, in the real server's words.
@@ -280,7 +447,7 @@ std::string targets_of(const Looked& of) {
     const json::value* now = told ? member(*told, "current") : nullptr;
     out += n++ > 0 ? ", " : "";
     if (!target) {
-      out += "<unknown type>";
+      out += other_target(metric);
     } else if (const std::string average = word_in(*target, "averageValue"); !average.empty()) {
       out += format("{}: {}/{}", word_in(*source, "name"), now ? word_in(*now, "averageValue") : "<unknown>", average);
     } else {
@@ -340,15 +507,9 @@ std::map<std::string, Rows, std::less<>> make_rows() {
     rows.push_back(shown("Selector", selector_at(path), 1));
     return rows;
   };
-  put("pods",
-      {shown("Ready", pod_ready),
-       made("Status", pod_reason),
-       {column("Restarts"), [](const Looked& of) -> json::value { return said(std::to_string(pod_restarts(of))); }}},
-      true,
+  put("pods", {shown("Ready", pod_ready), made("Status", pod_reason), made("Restarts", pod_restarts)}, true,
       {words("IP", "status.podIP", 1), words("Node", "spec.nodeName", 1),
-       words("Nominated Node", "status.nominatedNodeName", 1),
-       shown(
-           "Readiness Gates", [](const Looked&) -> json::value { return "<none>"; }, 1)});
+       words("Nominated Node", "status.nominatedNodeName", 1), made("Readiness Gates", readiness_gates, 1)});
   put("nodes", {made("Status", node_status), made("Roles", node_roles)}, true,
       {words("Version", "status.nodeInfo.kubeletVersion"),
        made(
@@ -371,8 +532,8 @@ std::map<std::string, Rows, std::less<>> make_rows() {
   put("secrets", {words("Type", "type"), {column("Data", "string"), size_at("data")}});
   put("serviceaccounts", {{column("Secrets", "string"), size_at("secrets")}});
   put("services",
-      {words("Type", "spec.type"), words("Cluster-IP", "spec.clusterIP"),
-       shown("External-IP", list_at("status.loadBalancer.ingress", "ip")), made("Port(s)", service_ports)},
+      {words("Type", "spec.type"), words("Cluster-IP", "spec.clusterIP"), made("External-IP", external_address),
+       made("Port(s)", service_ports)},
       true, {shown("Selector", selector_at("spec.selector"), 1)});
   put("endpoints", {made("Endpoints", endpoint_words)});
   put("endpointslices.discovery.k8s.io", {words("AddressType", "addressType"), shown("Ports", list_at("ports", "port")),
@@ -386,8 +547,9 @@ std::map<std::string, Rows, std::less<>> make_rows() {
                                             return all.empty() ? std::string("<unset>") : all;
                                           })});
   put("deployments.apps",
-      {shown("Ready", ratio("status.readyReplicas", "spec.replicas")), count("Up-to-date", "status.updatedReplicas"),
-       count("Available", "status.availableReplicas")},
+      {shown("Ready", ratio("status.readyReplicas", "spec.replicas")),
+       shown("Up-to-date", number_at("status.updatedReplicas")),
+       shown("Available", number_at("status.availableReplicas"))},
       true, with_selector(parts));
   put("replicasets.apps",
       {count("Desired", "spec.replicas"), count("Current", "status.replicas"), count("Ready", "status.readyReplicas")},
@@ -402,9 +564,7 @@ std::map<std::string, Rows, std::less<>> make_rows() {
        count("Available", "status.numberAvailable"),
        shown("Node Selector", selector_at("spec.template.spec.nodeSelector"))},
       true, with_selector(parts));
-  put("jobs.batch",
-      {made("Status", job_status), shown("Completions", ratio("status.succeeded", "spec.completions")),
-       made("Duration", job_duration)},
+  put("jobs.batch", {made("Status", job_status), made("Completions", completions), made("Duration", job_duration)},
       true, with_selector(parts));
   const std::string of_cron = "spec.jobTemplate.spec.template.spec";
   put("cronjobs.batch",
@@ -418,19 +578,62 @@ std::map<std::string, Rows, std::less<>> make_rows() {
                const json::value* last = at(of, "status.lastScheduleTime");
                return said(last ? since_text(last, of.now) : std::string("<none>"));
              })},
-      true, {shown("Containers", containers_at(of_cron), 1), shown("Images", images_at(of_cron), 1)});
+      true,
+      {shown("Containers", containers_at(of_cron), 1), shown("Images", images_at(of_cron), 1),
+       shown("Selector", selector_at("spec.jobTemplate.spec.selector"), 1)});
+  const auto plain = [](const char* name, std::string path, int priority = 0) {  // nothing where there is nothing
+    return made(
+        name, [path = std::move(path)](const Looked& of) { return text(of, path); }, priority);
+  };
+  const auto attributes = made("VolumeAttributesClass", [](const Looked& of) {
+    const std::string name = text(of, "spec.volumeAttributesClassName");
+    return name.empty() ? std::string("<unset>") : name;
+  });
+  const auto mode = made(
+      "VolumeMode",
+      [](const Looked& of) {
+        const std::string has = text(of, "spec.volumeMode");
+        return has.empty() ? std::string("<unset>") : has;
+      },
+      1);
   put("persistentvolumeclaims",
-      {words("Status", "status.phase"), words("Volume", "spec.volumeName"),
-       words("Capacity", "status.capacity.storage"), shown("Access Modes", list_at("status.accessModes")),
-       words("StorageClass", "spec.storageClassName")},
-      true);
+      {made("Status",
+            [](const Looked& of) {
+              return at(of, "metadata.deletionTimestamp") ? std::string("Terminating") : text(of, "status.phase");
+            }),
+       plain("Volume", "spec.volumeName"),
+       made("Capacity",
+            [](const Looked& of) {
+              const std::string size = text(of, "status.capacity.storage");
+              return text(of, "spec.volumeName").empty() ? std::string() : size.empty() ? "0" : size;
+            }),
+       made("Access Modes",
+            [](const Looked& of) {
+              return text(of, "spec.volumeName").empty() ? std::string()
+                                                         : mount_modes(list_of(of, "status.accessModes"));
+            }),
+       plain("StorageClass", "spec.storageClassName"), attributes},
+      true, {mode});
   put("persistentvolumes",
-      {words("Capacity", "spec.capacity.storage"), shown("Access Modes", list_at("spec.accessModes")),
-       words("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"), words("Status", "status.phase"),
-       words("Claim", "spec.claimRef.name"), words("StorageClass", "spec.storageClassName")});
-  put("storageclasses.storage.k8s.io",
-      {words("Provisioner", "provisioner"), words("ReclaimPolicy", "reclaimPolicy"),
-       words("VolumeBindingMode", "volumeBindingMode"), words("AllowVolumeExpansion", "allowVolumeExpansion")});
+      {plain("Capacity", "spec.capacity.storage"),
+       made("Access Modes", [](const Looked& of) { return mount_modes(list_of(of, "spec.accessModes")); }),
+       plain("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"),
+       made("Status",
+            [](const Looked& of) {
+              return at(of, "metadata.deletionTimestamp") ? std::string("Terminating") : text(of, "status.phase");
+            }),
+       made("Claim",
+            [](const Looked& of) {
+              const std::string name = text(of, "spec.claimRef.name");
+              return name.empty() ? name : text(of, "spec.claimRef.namespace") + "/" + name;
+            }),
+       plain("StorageClass", "spec.storageClassName"), attributes, plain("Reason", "status.reason")},
+      true, {mode});
+  put("storageclasses.storage.k8s.io", {words("Provisioner", "provisioner"), words("ReclaimPolicy", "reclaimPolicy"),
+                                        words("VolumeBindingMode", "volumeBindingMode"),
+                                        shown("AllowVolumeExpansion", [](const Looked& of) -> json::value {
+                                          return text(of, "allowVolumeExpansion") == "true";
+                                        })});
   put("events",
       {shown("Last Seen", age_at("lastTimestamp")), words("Type", "type"), words("Reason", "reason"),
        made("Object",
@@ -439,23 +642,48 @@ std::map<std::string, Rows, std::less<>> make_rows() {
             }),
        words("Message", "message")},
       false);
-  put("roles.rbac.authorization.k8s.io", {words("Created At", "metadata.creationTimestamp")}, false);
-  put("clusterroles.rbac.authorization.k8s.io", {words("Created At", "metadata.creationTimestamp")}, false);
+  put("roles.rbac.authorization.k8s.io", {Shown{column("Created At", "date"), words_at("metadata.creationTimestamp")}},
+      false);
+  put("clusterroles.rbac.authorization.k8s.io",
+      {Shown{column("Created At", "date"), words_at("metadata.creationTimestamp")}}, false);
   const Rows role{
       made("Role", [](const Looked& of) { return text(of, "roleRef.kind") + "/" + text(of, "roleRef.name"); })};
-  put("rolebindings.rbac.authorization.k8s.io", role);
-  put("clusterrolebindings.rbac.authorization.k8s.io", role);
-  put("resourcequotas", {made("Request", [](const Looked& of) {
-        std::string all;
-        if (const json::value* hard = at(of, "status.hard"); hard && hard->is_object())
-          for (const auto& [name, bound] : hard->get_object()) {
-            const json::value* used = at(of, "status.used");
-            const json::value* has = used ? member(*used, name) : nullptr;
-            all += format("{}{}: {}/{}", all.empty() ? "" : ", ", std::string_view(name),
-                          has ? text_of(*has) : std::string_view("0"), text_of(bound));
-          }
-        return all;
-      })});
+  const auto subjects = [](const char* name, const char* kind) {
+    return made(
+        name,
+        [kind](const Looked& of) {
+          std::string out;
+          for (const json::value& one : list_of(of, "subjects"))
+            if (word_in(one, "kind") == kind)
+              out += (out.empty() ? "" : ", ") +
+                     (std::string_view(kind) == "ServiceAccount" ? word_in(one, "namespace") + "/" : std::string()) +
+                     word_in(one, "name");
+          return out;
+        },
+        1);
+  };
+  const Rows whom{subjects("Users", "User"), subjects("Groups", "Group"),
+                  subjects("ServiceAccounts", "ServiceAccount")};
+  put("rolebindings.rbac.authorization.k8s.io", role, true, whom);
+  put("clusterrolebindings.rbac.authorization.k8s.io", role, true, whom);
+  put("limitranges", {Shown{column("Created At", "date"), words_at("metadata.creationTimestamp")}}, false);
+  const auto amounts = [](const char* name, bool limits) {
+    return made(name, [limits](const Looked& of) {
+      std::string all;
+      const json::value *hard = at(of, "spec.hard"), *used = at(of, "status.used");
+      std::map<std::string, std::string> sorted;
+      if (hard && hard->is_object())
+        for (const auto& [resource, bound] : hard->get_object())
+          if (std::string_view(resource).starts_with("limits.") == limits)
+            sorted.emplace(std::string(resource), std::string(text_of(bound)));
+      for (const auto& [resource, bound] : sorted) {
+        const std::string has = used ? word_in(*used, resource) : "";
+        all += format("{}{}: {}/{}", all.empty() ? "" : ", ", resource, has.empty() ? "0" : has, bound);
+      }
+      return all;
+    });
+  };
+  put("resourcequotas", {amounts("Request", false), amounts("Limit", true)});
   put("priorityclasses.scheduling.k8s.io",
       {count("Value", "value"),
        {column("Global-Default", "boolean"),
@@ -466,17 +694,131 @@ std::map<std::string, Rows, std::less<>> make_rows() {
             [](const Looked& of) {
               return text(of, "spec.scaleTargetRef.kind") + "/" + text(of, "spec.scaleTargetRef.name");
             }),
-       made("Targets", targets_of), count("MinPods", "spec.minReplicas"), count("MaxPods", "spec.maxReplicas"),
-       count("Replicas", "status.currentReplicas")});
+       made("Targets", targets_of), shown("MinPods", number_at("spec.minReplicas")),
+       shown("MaxPods", number_at("spec.maxReplicas")), shown("Replicas", number_at("status.currentReplicas"))});
   put("apiservices.apiregistration.k8s.io", {made("Service", service_of_api), made("Available", available)});
   put("poddisruptionbudgets.policy",
-      {words("Min Available", "spec.minAvailable"), words("Max Unavailable", "spec.maxUnavailable"),
+      {made("Min Available", [](const Looked& of) { return or_not(text(of, "spec.minAvailable"), "N/A"); }),
+       made("Max Unavailable", [](const Looked& of) { return or_not(text(of, "spec.maxUnavailable"), "N/A"); }),
        count("Allowed Disruptions", "status.disruptionsAllowed")});
-  put("leases.coordination.k8s.io", {words("Holder", "spec.holderIdentity")});
+  put("leases.coordination.k8s.io", {plain("Holder", "spec.holderIdentity")});
   put("ingresses.networking.k8s.io",
-      {words("Class", "spec.ingressClassName"), shown("Hosts", list_at("spec.rules", "host")),
-       shown("Address", list_at("status.loadBalancer.ingress", "ip"))});
-  put("customresourcedefinitions.apiextensions.k8s.io", {words("Created At", "metadata.creationTimestamp")}, false);
+      {words("Class", "spec.ingressClassName"),
+       made("Hosts",
+            [](const Looked& of) {
+              const std::string hosts = joined(&list_of(of, "spec.rules"), "host");
+              return hosts.empty() ? std::string("*") : hosts;
+            }),
+       made("Address",
+            [](const Looked& of) {
+              std::string out;
+              for (const json::value& one : list_of(of, "status.loadBalancer.ingress"))
+                out += (out.empty() ? "" : ",") + or_not(word_in(one, "ip"), word_in(one, "hostname").c_str());
+              return out;
+            }),
+       made("Ports",
+            [](const Looked& of) { return std::string(list_of(of, "spec.tls").empty() ? "80" : "80, 443"); })});
+  put("networkpolicies.networking.k8s.io", {shown("Pod-Selector", selector_at("spec.podSelector"))});
+  put("ingressclasses.networking.k8s.io",
+      {words("Controller", "spec.controller"), made("Parameters", [](const Looked& of) {
+         const std::string group = text(of, "spec.parameters.apiGroup"), kind = text(of, "spec.parameters.kind");
+         if (kind.empty())
+           return std::string("<none>");
+         return kind + (group.empty() ? "" : "." + group) + "/" + text(of, "spec.parameters.name");
+       })});
+  put("servicecidrs.networking.k8s.io", {shown("CIDRs", list_at("spec.cidrs"))});
+  put("ipaddresses.networking.k8s.io", {made("ParentRef", [](const Looked& of) {
+        const std::string group = text(of, "spec.parentRef.group"), ns = text(of, "spec.parentRef.namespace");
+        return text(of, "spec.parentRef.resource") + (group.empty() ? "" : "." + group) + "/" +
+               (ns.empty() ? "" : ns + "/") + text(of, "spec.parentRef.name");
+      })});
+  put("podtemplates",
+      {shown("Containers", containers_at("template.spec")), shown("Images", images_at("template.spec")),
+       shown("Pod Labels", selector_at("template.metadata.labels"))},
+      false);
+  put("runtimeclasses.node.k8s.io", {plain("Handler", "handler")});
+  const auto yes_or_no = [](const char* name, std::string path) {
+    return Shown{column(name, "boolean"),
+                 [path = std::move(path)](const Looked& of) -> json::value { return text(of, path) == "true"; }};
+  };
+  put("csidrivers.storage.k8s.io",
+      {yes_or_no("AttachRequired", "spec.attachRequired"), yes_or_no("PodInfoOnMount", "spec.podInfoOnMount"),
+       yes_or_no("StorageCapacity", "spec.storageCapacity"),
+       made("TokenRequests",
+            [](const Looked& of) {
+              const std::string all = joined(&list_of(of, "spec.tokenRequests"), "audience");
+              return or_not(all, "<unset>");
+            }),
+       yes_or_no("RequiresRepublish", "spec.requiresRepublish"), shown("Modes", list_at("spec.volumeLifecycleModes"))});
+  put("csinodes.storage.k8s.io", {{column("Drivers", "integer"), size_at("spec.drivers")}});
+  put("volumeattachments.storage.k8s.io",
+      {plain("Attacher", "spec.attacher"), plain("PV", "spec.source.persistentVolumeName"),
+       plain("Node", "spec.nodeName"), yes_or_no("Attached", "status.attached")});
+  for (const char* type : {"mutatingwebhookconfigurations.admissionregistration.k8s.io",
+                           "validatingwebhookconfigurations.admissionregistration.k8s.io"})
+    put(type, {{column("Webhooks", "integer"), size_at("webhooks")}});
+  put("validatingadmissionpolicies.admissionregistration.k8s.io",
+      {{column("Validations", "integer"), size_at("spec.validations")}, made("ParamKind", [](const Looked& of) {
+         const std::string kind = text(of, "spec.paramKind.kind");
+         return kind.empty() ? std::string("<unset>") : text(of, "spec.paramKind.apiVersion") + "/" + kind;
+       })});
+  put("validatingadmissionpolicybindings.admissionregistration.k8s.io",
+      {plain("PolicyName", "spec.policyName"), made("ParamRef", [](const Looked& of) {
+         const std::string ns = text(of, "spec.paramRef.namespace"), name = text(of, "spec.paramRef.name");
+         if (!at(of, "spec.paramRef"))
+           return std::string("<unset>");
+         return (ns.empty() ? "*" : ns) + "/" + (name.empty() ? "*" : name);
+       })});
+  put("flowschemas.flowcontrol.apiserver.k8s.io",
+      {plain("PriorityLevel", "spec.priorityLevelConfiguration.name"),
+       plain("MatchingPrecedence", "spec.matchingPrecedence"),
+       words("DistinguisherMethod", "spec.distinguisherMethod.type")},
+      true, {made("MissingPL", [](const Looked& of) {
+        for (const json::value& one : list_of(of, "status.conditions"))
+          if (word_in(one, "type") == "Dangling")
+            return word_in(one, "status");
+        return std::string("?");
+      })});
+  put("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+      {plain("Type", "spec.type"), words("NominalConcurrencyShares", "spec.limited.nominalConcurrencyShares"),
+       words("Queues", "spec.limited.limitResponse.queuing.queues"),
+       words("HandSize", "spec.limited.limitResponse.queuing.handSize"),
+       words("QueueLengthLimit", "spec.limited.limitResponse.queuing.queueLengthLimit")});
+  put("certificatesigningrequests.certificates.k8s.io", {}, true,
+      {words("SignerName", "spec.signerName"), plain("Requestor", "spec.username"),
+       made("RequestedDuration",
+            [](const Looked& of) {
+              const json::value* seconds = at(of, "spec.expirationSeconds");
+              return seconds && is_number(*seconds)
+                         ? age_text(Duration{number(of, "spec.expirationSeconds") * 1'000'000})
+                         : std::string("<none>");
+            }),
+       made("Condition", [](const Looked& of) {
+         std::string out;
+         for (const char* which : {"Approved", "Denied", "Failed"})
+           if (has_condition(of, which))
+             out += (out.empty() ? "" : ",") + std::string(which);
+         if (!text(of, "status.certificate").empty())
+           out += (out.empty() ? "" : ",") + std::string("Issued");
+         return out.empty() ? std::string("Pending") : out;
+       })});
+  put("resourceclaims.resource.k8s.io", {made("State", [](const Looked& of) {
+        std::string out;
+        const auto add = [&](const char* word) { out += (out.empty() ? "" : ",") + std::string(word); };
+        if (at(of, "metadata.deletionTimestamp"))
+          add("deleted");
+        if (!at(of, "status.allocation"))
+          add("pending");
+        else
+          add("allocated");
+        if (!list_of(of, "status.reservedFor").empty())
+          add("reserved");
+        return out;
+      })});
+  put("resourceslices.resource.k8s.io",
+      {words("Node", "spec.nodeName"), plain("Driver", "spec.driver"), plain("Pool", "spec.pool.name")});
+  put("customresourcedefinitions.apiextensions.k8s.io",
+      {Shown{column("Created At", "date"), words_at("metadata.creationTimestamp")}}, false);
   put("controllerrevisions.apps", {made("Controller",
                                         [](const Looked& of) {
                                           const json::value* owners = at(of, "metadata.ownerReferences");

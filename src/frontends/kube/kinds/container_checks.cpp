@@ -70,9 +70,9 @@ void check_variables_of(const Place& container) {
         ref["name"].name();
       }
     if (count != 1)
-      many.out().push_back(field_invalid(many.path(), json::value(""),
-                                         count == 0 ? "must specify one of: `configMapRef` or `secretRef`"
-                                                    : kOneAtATime));
+      many.out().push_back(
+          field_invalid(many.path(), json::value(""),
+                        count == 0 ? "must specify one of: `configMapRef` or `secretRef`" : kOneAtATime));
   }
 }
 
@@ -81,8 +81,8 @@ void check_variables_of(const Place& container) {
 void check_port_names(const Place& container) {
   std::set<std::string> names;
   for (const Place& one : container["ports"].each())
-    if (const Place name = one["name"]; !name.empty() && port_name_faults(name.text()).empty() &&
-                                        !names.insert(name.text()).second)
+    if (const Place name = one["name"];
+        !name.empty() && port_name_faults(name.text()).empty() && !names.insert(name.text()).second)
       name.duplicate();
 }
 
@@ -93,10 +93,10 @@ void check_http(const Place& get) {
     get["path"].required();
   get["port"].port_or_name();
   for (const Place& header : get["httpHeaders"].each())
-    if (const std::string name = header["name"].text();
-        name.empty() || !std::ranges::all_of(name, [](char c) {
-          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
-        }))
+    if (const std::string name = header["name"].text(); name.empty() || !std::ranges::all_of(name, [](char c) {
+                                                          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                                                                 (c >= '0' && c <= '9') || c == '-';
+                                                        }))
       get.out().push_back(field_invalid(get.path() + ".httpHeaders", json::value(name),
                                         "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. "
                                         "'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')"));
@@ -175,8 +175,7 @@ void check_resource_name(const std::string& name, const Place& amount) {
     amount.out().push_back(field_invalid(amount.path(), json::value(name), what));
   };
   const auto faults = qualified_name_faults(name);
-  for (const std::string& one : faults)
-    amount.out().push_back(field_invalid(amount.path(), json::value(name), one));
+  for (const std::string& one : faults) amount.out().push_back(field_invalid(amount.path(), json::value(name), one));
   if (!faults.empty() || name.find('/') != name.npos || is_standard(name))
     return;
   if (!is_standard_resource(name))
@@ -245,9 +244,9 @@ void check_shown_field(const Place& field_ref, bool as_variable) {
       const auto faults = qualified_name_faults(lower(key.substr(0, key.size() - 2)));
       return path.faults(faults);
     }
-  constexpr std::string_view kVariables[] = {"metadata.name",  "metadata.namespace", "metadata.uid",
-                                             "spec.nodeName",  "spec.serviceAccountName", "status.hostIP",
-                                             "status.hostIPs", "status.podIP",       "status.podIPs"};
+  constexpr std::string_view kVariables[] = {
+      "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
+      "status.hostIP", "status.hostIPs",     "status.podIP", "status.podIPs"};
   constexpr std::string_view kFiles[] = {"metadata.name", "metadata.namespace", "metadata.labels",
                                          "metadata.annotations", "metadata.uid"};
   const bool is_variable = std::ranges::find(kVariables, text) != std::end(kVariables);
@@ -258,8 +257,8 @@ void check_shown_field(const Place& field_ref, bool as_variable) {
     path.not_supported({"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
                         "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"});
   else if (!as_variable && !is_file)
-    path.not_supported({"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace",
-                        "metadata.uid"});
+    path.not_supported(
+        {"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"});
 }
 
 void check_shown_resource(const Place& resource_ref) {

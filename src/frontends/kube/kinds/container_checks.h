@@ -6,7 +6,7 @@
 namespace lockstep::kube {
 
 struct ContainerIn {
-  bool keeps_running = true;   // probes and hooks are for it: not of an init container that ends
+  bool keeps_running = true;  // probes and hooks are for it: not of an init container that ends
   bool ephemeral = false;
   std::int64_t grace_s = 30;  // the pod's
 };

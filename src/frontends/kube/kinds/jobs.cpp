@@ -139,8 +139,8 @@ void check_indexes(const Place& spec) {
 }
 
 void check_job(const Place& spec) {
-  for (const char* key : {"parallelism", "completions", "activeDeadlineSeconds", "backoffLimit",
-                          "ttlSecondsAfterFinished"})
+  for (const char* key :
+       {"parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"})
     spec[key].at_least(0);
   check_indexes(spec);
   if (const Place by = spec["managedBy"]; by.there()) {
@@ -191,12 +191,11 @@ json::value without_directives(const json::value& pod_template, bool all) {
 void check_job_change(const Place& spec, const Place& before, bool started) {
   const bool free = before["suspend"].flag() && !started;
   const Place completions = spec["completions"];
-  const bool elastic = spec["completionMode"].is("Indexed") &&
-                       same_json(completions.value(), spec["parallelism"].value());
+  const bool elastic =
+      spec["completionMode"].is("Indexed") && same_json(completions.value(), spec["parallelism"].value());
   if (!elastic)
     completions.same_as(before["completions"]);
-  for (const char* fixed : {"completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy",
-                            "successPolicy"})
+  for (const char* fixed : {"completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"})
     spec[fixed].same_as(before[fixed]);
   if (before["selector"].there())  // its controller gives it one
     spec["selector"].same_as(before["selector"]);
@@ -215,8 +214,7 @@ class JobRules final : public KindRules {
     check_job(spec);
     if (!old)
       return check_job_selector(spec);
-    check_job_change(spec, Place(part(*old, "spec"), "spec", out),
-                     !text_in(part(*old, "status"), "startTime").empty());
+    check_job_change(spec, Place(part(*old, "spec"), "spec", out), !text_in(part(*old, "status"), "startTime").empty());
   }
 };
 

@@ -31,8 +31,7 @@ bool is_cidr(const std::string& text) {
   unsigned bits = 0;
   const char *from = text.data() + slash + 1, *end = text.data() + text.size();
   const auto read = std::from_chars(from, end, bits);
-  return read.ec == std::errc() && read.ptr == end && from != end &&
-         bits <= (text.find(':') == text.npos ? 32U : 128U);
+  return read.ec == std::errc() && read.ptr == end && from != end && bits <= (text.find(':') == text.npos ? 32U : 128U);
 }
 
 }  // namespace

@@ -57,11 +57,11 @@ class Place {
   void dns_subdomain() const;
   void dns_1035() const;
   void qualified_name() const;
-  void address() const;     // an IP address
-  void cidr() const;        // "10.0.0.0/8"
-  void name() const;        // must be there, and a subdomain
-  void needed() const;      // must not be empty
-  void label_keys() const;  // a map of labels: keys and values
+  void address() const;                     // an IP address
+  void cidr() const;                        // "10.0.0.0/8"
+  void name() const;                        // must be there, and a subdomain
+  void needed() const;                      // must not be empty
+  void label_keys() const;                  // a map of labels: keys and values
   void same_as(const Place& before) const;  // may not change
 
  private:

@@ -9,9 +9,9 @@ namespace lockstep::kube {
 void check_template(const Place& template_place, const json::value* claims = nullptr);
 
 struct PodsOf {
-  const char* kind;              // "deployment": in messages
-  const char* in_messages;       // "ReplicaSet": of what must not have a deadline
-  bool plain_selector = false;   // a map of labels: ReplicationController
+  const char* kind;             // "deployment": in messages
+  const char* in_messages;      // "ReplicaSet": of what must not have a deadline
+  bool plain_selector = false;  // a map of labels: ReplicationController
 };
 // Both parts of a workload whose pods run for ever: `spec.selector` and `spec.template`.
 void check_pods_of(const Place& spec, const PodsOf& what);

@@ -113,8 +113,8 @@ void check_ports(const json::value& container, const std::string& path, bool on_
     if (node_port && (*node_port < 0 || *node_port > UINT16_MAX))
       out.push_back(field_invalid(at + ".hostPort", json::value(*node_port), "must be between 1 and 65535, inclusive"));
     else if (on_node && node_port && *node_port != 0 && port && *node_port != *port)
-      out.push_back(
-          field_invalid(at + ".hostPort", json::value(*node_port), "must match `containerPort` when `hostNetwork` is true"));
+      out.push_back(field_invalid(at + ".hostPort", json::value(*node_port),
+                                  "must match `containerPort` when `hostNetwork` is true"));
     if (const std::string name = text_in(one, "name"); !name.empty())
       for (const std::string& fault : port_name_faults(name))
         out.push_back(field_invalid(at + ".name", json::value(name), fault));

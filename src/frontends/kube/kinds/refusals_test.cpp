@@ -44,8 +44,7 @@ Faults faults_of(const json::value& one) {
 }
 
 TEST(Refusals, are_those_of_the_real_server) {
-  const json::value all =
-      json::parse(scenario_text(scenario_folder(LOCKSTEP_TESTDATA) + "/refusals.json"));
+  const json::value all = json::parse(scenario_text(scenario_folder(LOCKSTEP_TESTDATA) + "/refusals.json"));
   for (const json::value& one : all.as_array()) {
     Faults real;
     for (const json::value& cause : one.at("causes").as_array()) real.emplace(text_of(cause));

@@ -125,7 +125,8 @@ class AutoscalerRules final : public KindRules {
     const Place spec(part(tree, "spec"), "spec", out);
     if (old && same_json(spec.value(), part(*old, "spec")))
       return;
-    const std::int64_t least = spec["minReplicas"].number().value_or(1), most = spec["maxReplicas"].number().value_or(0);
+    const std::int64_t least = spec["minReplicas"].number().value_or(1),
+                       most = spec["maxReplicas"].number().value_or(0);
     spec["minReplicas"].at_least(1);
     if (most < 1)
       spec["maxReplicas"].invalid("must be greater than 0");

@@ -114,8 +114,8 @@ void check_policies(const Place& spec) {
       port.number().value_or(0) != 0 && (type != "LoadBalancer" || !spec["externalTrafficPolicy"].is("Local")))
     port.invalid("may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'");
   const Place timeout = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"];
-  if (const auto has = timeout.number(); spec["sessionAffinity"].is("ClientIP") && has &&
-                                         (*has <= 0 || *has > kAffinityMax_s))
+  if (const auto has = timeout.number();
+      spec["sessionAffinity"].is("ClientIP") && has && (*has <= 0 || *has > kAffinityMax_s))
     timeout.invalid(format("must be greater than 0 and less than {}", kAffinityMax_s));
   if (const Place near = spec["trafficDistribution"]; near.there())
     near.one_of({"PreferClose", "PreferSameZone", "PreferSameNode"});
@@ -177,7 +177,8 @@ class ServiceRules final : public KindRules {
 
   void validate(const json::object& tree, const json::object* old, FieldErrors& out) const override {
     const Place spec(part(tree, "spec"), "spec", out);
-    if (const Place told(part(part(part(tree, "status"), "loadBalancer"), "ingress"), "status.loadBalancer.ingress", out);
+    if (const Place told(part(part(part(tree, "status"), "loadBalancer"), "ingress"), "status.loadBalancer.ingress",
+                         out);
         !told.empty() && !spec["type"].is("LoadBalancer"))
       told.forbidden("may only be used when `spec.type` is 'LoadBalancer'");
     if (old && same_json(spec.value(), part(*old, "spec")))

@@ -14,11 +14,9 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kNotSources[] = {"capacity",         "accessModes",
-                                            "claimRef",         "persistentVolumeReclaimPolicy",
-                                            "storageClassName", "mountOptions",
-                                            "volumeMode",       "nodeAffinity",
-                                            "volumeAttributesClassName"};
+constexpr std::string_view kNotSources[] = {
+    "capacity",     "accessModes", "claimRef",     "persistentVolumeReclaimPolicy", "storageClassName",
+    "mountOptions", "volumeMode",  "nodeAffinity", "volumeAttributesClassName"};
 
 void check_modes(const Place& modes, const char* none) {
   if (modes.empty())

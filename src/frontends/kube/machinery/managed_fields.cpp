@@ -177,8 +177,7 @@ std::string entry_text(const ManagedEntry& entry) {
     text += " with subresource " + quoted(entry.subresource);
   if (entry.applied)
     return text;
-  text += " using " + entry.api_version;
-  return entry.time.empty() ? text : text + " at " + entry.time;
+  return text + " using " + entry.api_version;
 }
 
 Status conflict_status(const std::vector<Conflict>& conflicts) {

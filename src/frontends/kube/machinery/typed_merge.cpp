@@ -94,7 +94,8 @@ std::optional<std::string> list_element(const Schema& list, const json::value& v
     const Field* field = element_of(list).field(name);
     if (field != nullptr && field->standard)
       key[name] = *field->standard;
-    else if (field != nullptr && field->number != 0 && !field->pointer)  // of a built-in kind: there, if only as nothing
+    else if (field != nullptr && field->number != 0 &&
+             !field->pointer)  // of a built-in kind: there, if only as nothing
       if (json::value nothing = nothing_in(*field->schema); !nothing.is_null())
         key[name] = std::move(nothing);
   }

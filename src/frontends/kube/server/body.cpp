@@ -98,10 +98,8 @@ std::optional<Status> settle_object(Request& request, json::object& tree, std::s
     return std::nullopt;
   const Schema& schema = *request.kind->schema;
   const auto refused = [&](const std::string& why) {
-    return Status::bad_request(request.kind->custom
-                                   ? why
-                                   : format("{} in version \"{}\" cannot be handled as a {}: {}", request.kind->kind,
-                                            request.kind->version, request.kind->kind, why));
+    return Status::bad_request(format("{} in version \"{}\" cannot be handled as a {}: {}", request.kind->kind,
+                                      request.kind->version, request.kind->kind, why));
   };
   const std::vector<std::string> unknown = prune(tree, schema);
   const std::string level = query_of(request.http(), "fieldValidation");

@@ -42,8 +42,8 @@ std::optional<Status> bad_write(const Request& request, const char* kind) {
     return invalid_options(kind, "FieldValueTooLong",
                            format("Too long: may not be more than {} bytes", kManagerNameMax), "fieldManager");
   if (std::ranges::any_of(manager, [](unsigned char c) { return c < ' ' || c == 0x7F; }))
-    return invalid_options(kind, "FieldValueInvalid",
-                           format("Invalid value: {}: invalid character", quoted(manager)), "fieldManager");
+    return invalid_options(kind, "FieldValueInvalid", format("Invalid value: {}: invalid character", quoted(manager)),
+                           "fieldManager");
   return std::nullopt;
 }
 

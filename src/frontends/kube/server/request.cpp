@@ -76,13 +76,39 @@ Answered<Accepted> accepted_by(const HttpRequest& http, bool has_protobuf) {
   return Status::not_acceptable(served);
 }
 
+namespace {
+
+// What is to be said of every answer in a version that goes out of use; "": nothing.
+std::string deprecation(const Request& request) {
+  if (!request.kind)
+    return {};
+  if (request.kind->type == "endpoints")
+    return "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+  const CustomVersion* version = request.kind->custom ? request.kind->custom->version : nullptr;
+  if (!version || !version->deprecated)
+    return {};
+  if (!version->deprecation_warning.empty())
+    return version->deprecation_warning;
+  const CustomDefinition& definition = *request.kind->custom->definition;
+  std::string out = format("{}/{} {} is deprecated", definition.group, version->name, definition.kind), newer;
+  for (const CustomVersion& other : definition.versions)
+    if (other.served && !other.deprecated && version_before(other.name, version->name) &&
+        (newer.empty() || version_before(other.name, newer)))
+      newer = other.name;
+  return newer.empty() ? out : format("{}; use {}/{} {}", out, definition.group, newer, definition.kind);
+}
+
+}  // namespace
+
 void answer_body(const Request& request, std::string_view type, std::string body, int status) {
   HttpResponse response{status, std::string(type), std::move(body), {}};
-  if (!request.warnings.empty()) {
-    std::string all;
-    for (const std::string& warning : request.warnings) all += (all.empty() ? "" : ", ") + warning_header(warning);
+  std::string all;
+  const auto warn = [&](const std::string& words) { all += (all.empty() ? "" : ", ") + warning_header(words); };
+  if (const std::string words = deprecation(request); !words.empty())
+    warn(words);
+  for (const std::string& warning : request.warnings) warn(warning);
+  if (!all.empty())
     response.headers["Warning"] = all;
-  }
   response.headers["Cache-Control"] = "no-cache, private";
   request.visit->answer(std::move(response));
 }

@@ -12,8 +12,8 @@
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/rules.h"
 #include "frontends/kube/kinds/versions.h"
-#include "frontends/kube/machinery/json_patch.h"
 #include "frontends/kube/machinery/builtin.h"
+#include "frontends/kube/machinery/json_patch.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/managed_fields.h"
 #include "frontends/kube/machinery/merge_patch.h"
@@ -63,8 +63,9 @@ Status invalid_object(const Request& request, const json::object& tree, const Fi
   for (const FieldError& error : errors)
     causes.push_back({std::string(reason_word(error.type)), error.body(), error.path});
   const json::value* metadata = tree.if_contains("metadata");
-  return Status::invalid(is_scale(request) && !request.kind->custom ? Qualified{"autoscaling", "Scale"} : qualified_kind(request),
-                         metadata && metadata->is_object() ? text_at(metadata->get_object(), "name") : "", causes);
+  return Status::invalid(
+      is_scale(request) && !request.kind->custom ? Qualified{"autoscaling", "Scale"} : qualified_kind(request),
+      metadata && metadata->is_object() ? text_at(metadata->get_object(), "name") : "", causes);
 }
 
 // Apart from its metadata and its status.
@@ -93,18 +94,30 @@ bool is_status(std::string_view subresource) { return subresource == kStatus || 
 
 // Whose changes are counted. Of built-in kinds those that the real server counts.
 bool has_generation(const Kind& kind) {
-  static const std::set<std::string_view> counted{
-      "pods", "replicationcontrollers", "podtemplates", "daemonsets.apps", "deployments.apps", "replicasets.apps",
-      "statefulsets.apps", "cronjobs.batch", "jobs.batch", "endpointslices.discovery.k8s.io",
-      "ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io", "networkpolicies.networking.k8s.io",
-      "poddisruptionbudgets.policy", "priorityclasses.scheduling.k8s.io",
-      "customresourcedefinitions.apiextensions.k8s.io", "deviceclasses.resource.k8s.io",
-      "resourceslices.resource.k8s.io", "flowschemas.flowcontrol.apiserver.k8s.io",
-      "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
-      "validatingadmissionpolicies.admissionregistration.k8s.io",
-      "validatingadmissionpolicybindings.admissionregistration.k8s.io",
-      "validatingwebhookconfigurations.admissionregistration.k8s.io",
-      "mutatingwebhookconfigurations.admissionregistration.k8s.io"};
+  static const std::set<std::string_view> counted{"pods",
+                                                  "replicationcontrollers",
+                                                  "podtemplates",
+                                                  "daemonsets.apps",
+                                                  "deployments.apps",
+                                                  "replicasets.apps",
+                                                  "statefulsets.apps",
+                                                  "cronjobs.batch",
+                                                  "jobs.batch",
+                                                  "endpointslices.discovery.k8s.io",
+                                                  "ingresses.networking.k8s.io",
+                                                  "ingressclasses.networking.k8s.io",
+                                                  "networkpolicies.networking.k8s.io",
+                                                  "poddisruptionbudgets.policy",
+                                                  "priorityclasses.scheduling.k8s.io",
+                                                  "customresourcedefinitions.apiextensions.k8s.io",
+                                                  "deviceclasses.resource.k8s.io",
+                                                  "resourceslices.resource.k8s.io",
+                                                  "flowschemas.flowcontrol.apiserver.k8s.io",
+                                                  "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+                                                  "validatingadmissionpolicies.admissionregistration.k8s.io",
+                                                  "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+                                                  "validatingwebhookconfigurations.admissionregistration.k8s.io",
+                                                  "mutatingwebhookconfigurations.admissionregistration.k8s.io"};
   return kind.custom || !kind.schema || counted.contains(kind.type);
 }
 
@@ -769,11 +782,11 @@ Answered<Deletion> deletion_of(Request& request) {
   const json::value* orphans = options.if_contains("orphanDependents");
   const bool says_both = orphans && orphans->is_bool() && !policy.empty();
   if (says_both)
-    return Status::invalid({"meta.k8s.io", "DeleteOptions"}, "",
-                           {{"FieldValueInvalid",
-                             format("Invalid value: \"{}\": orphanDependents and deletionPropagation cannot be both set",
-                                    policy),
-                             "propagationPolicy"}});
+    return Status::invalid(
+        {"meta.k8s.io", "DeleteOptions"}, "",
+        {{"FieldValueInvalid",
+          format("Invalid value: \"{}\": orphanDependents and deletionPropagation cannot be both set", policy),
+          "propagationPolicy"}});
   if (policy == "Orphan" || (orphans && orphans->is_bool() && orphans->get_bool()) ||
       query_flag(request.http(), "orphanDependents"))
     out.dependents = RemoveObject::Dependents::kOrphan;
@@ -849,14 +862,23 @@ void answer_gone(const Request& request, const Object& object) {
 
 // Kinds of which the deleted object is the answer; of others it is a Status.
 bool shows_what_it_was(std::string_view type) {
-  static const std::set<std::string_view> kinds{"pods", "services", "serviceaccounts", "namespaces", "resourcequotas",
-                                                "persistentvolumes", "persistentvolumeclaims", "podtemplates",
-                                                "storageclasses.storage.k8s.io", "csidrivers.storage.k8s.io",
-                                                "csinodes.storage.k8s.io", "volumeattachments.storage.k8s.io",
+  static const std::set<std::string_view> kinds{"pods",
+                                                "services",
+                                                "serviceaccounts",
+                                                "namespaces",
+                                                "resourcequotas",
+                                                "persistentvolumes",
+                                                "persistentvolumeclaims",
+                                                "podtemplates",
+                                                "storageclasses.storage.k8s.io",
+                                                "csidrivers.storage.k8s.io",
+                                                "csinodes.storage.k8s.io",
+                                                "volumeattachments.storage.k8s.io",
                                                 "volumeattributesclasses.storage.k8s.io",
                                                 "resourceclaims.resource.k8s.io",
                                                 "resourceclaimtemplates.resource.k8s.io",
-                                                "resourceslices.resource.k8s.io", "deviceclasses.resource.k8s.io"};
+                                                "resourceslices.resource.k8s.io",
+                                                "deviceclasses.resource.k8s.io"};
   return kinds.contains(type);
 }
 

@@ -1,0 +1,125 @@
+"""What requests say of themselves, and what may not change: codes, fields and answers are those that the real API server gave."""
+import os
+import unittest
+
+import yaml
+from cluster import Cluster, eventually
+from kube_test import CORE, Client
+
+DEFAULT = CORE + "/default"
+MAPS, SERVICES = DEFAULT + "/configmaps", DEFAULT + "/services"
+APPS, BATCH = "/apis/apps/v1/namespaces/default", "/apis/batch/v1/namespaces/default"
+MERGE = "application/merge-patch+json"
+
+
+def template(**more):
+    return {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "none.invalid/x"}], **more}}
+
+
+def deployment(name, **spec):
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+            "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template(), **spec}}
+
+
+@unittest.skipIf(os.geteuid() != 0, "virtual nodes need root")
+class Requests(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.c = Cluster(nodes=0)
+        cls.c.up()
+        cls.root = Client(yaml.safe_load(cls.c.ok("lockstep", "kubeconfig")))
+        eventually(lambda: cls.root.ask("GET", DEFAULT + "/serviceaccounts/default")[0] == 200, what="the first namespace is ready")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.c.down()
+
+    def refused(self, code, *args, field=None, **words):
+        status, body = self.root.ask(*args, **words)
+        self.assertEqual(status, code, body)
+        if field:
+            self.assertIn(field, [one.get("field") for one in body["details"]["causes"]], body["message"])
+        return body
+
+    def patch(self, path, body, **words):
+        return self.root.must("PATCH", path, body, kind=MERGE, **words)
+
+    def test_options_of_requests_are_judged(self):
+        one = {"metadata": {"name": "options"}}
+        for query, field in (("dryRun=Some", "dryRun"), ("fieldValidation=Bogus", "fieldValidation"), ("fieldManager=" + "a" * 129, "fieldManager")):
+            self.refused(422, "POST", f"{MAPS}?{query}", one, field=field)
+        self.assertEqual(self.root.ask("GET", MAPS + "/options")[0], 404, "and nothing was made")
+        self.refused(422, "GET", MAPS + "?resourceVersionMatch=Exact", field="resourceVersionMatch")
+        self.refused(422, "GET", MAPS + "?sendInitialEvents=true", field="sendInitialEvents")
+        self.refused(422, "GET", MAPS + "?watch=1&resourceVersionMatch=NotOlderThan", field="resourceVersionMatch")
+        self.refused(400, "GET", MAPS + "?limit=x")
+        self.refused(415, "POST", MAPS, "a=b", kind="application/x-www-form-urlencoded")
+        self.refused(422, "PATCH", MAPS + "/kube-root-ca.crt?force=true", {}, kind=MERGE, field="force")
+
+    def test_deletions_say_what_went(self):
+        self.root.must("POST", MAPS, {"metadata": {"name": "gone"}})
+        self.refused(422, "DELETE", MAPS + "/gone", {"propagationPolicy": "Orphan", "orphanDependents": True}, field="propagationPolicy")
+        self.assertEqual(self.root.must("DELETE", MAPS + "/gone?dryRun=All")["status"], "Success")
+        self.assertEqual(self.root.must("DELETE", MAPS + "/gone")["status"], "Success")
+        self.root.must("POST", SERVICES, {"metadata": {"name": "gone"}, "spec": {"ports": [{"port": 80}]}})
+        self.assertEqual(self.root.must("DELETE", SERVICES + "/gone")["kind"], "Service", "of some kinds the object itself is shown")
+
+    def test_what_is_fixed_stays(self):
+        self.root.must("POST", APPS + "/deployments", deployment("fixed"))
+        self.refused(422, "PATCH", APPS + "/deployments/fixed", {"spec": {"selector": {"matchLabels": {"a": "b", "c": "d"}}, "template": {"metadata": {"labels": {"c": "d"}}}}},
+                     kind=MERGE, field="spec.selector")
+        job = {"metadata": {"name": "fixed"}, "spec": {"suspend": True, "template": template(restartPolicy="Never")}}
+        self.root.must("POST", BATCH + "/jobs", job)
+        eventually(lambda: "selector" in self.root.must("GET", BATCH + "/jobs/fixed")["spec"], what="its controller has seen it")
+        self.refused(422, "PATCH", BATCH + "/jobs/fixed", {"spec": {"template": {"spec": {"dnsPolicy": "Default"}}}}, kind=MERGE, field="spec.template")
+        self.patch(BATCH + "/jobs/fixed", {"spec": {"template": {"spec": {"nodeSelector": {"x": "y"}}}}})  # nothing of it has started
+        claims = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+        self.root.must("POST", APPS + "/statefulsets", {"metadata": {"name": "fixed"}, "spec": {
+            "replicas": 0, "serviceName": "x", "selector": {"matchLabels": {"a": "b"}}, "volumeClaimTemplates": [claims],
+            "template": template(containers=[{"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}])}})
+        self.refused(422, "PATCH", APPS + "/statefulsets/fixed", {"spec": {"serviceName": "y"}}, kind=MERGE, field="spec")
+        self.patch(APPS + "/statefulsets/fixed", {"spec": {"minReadySeconds": 5}})
+        self.root.must("POST", DEFAULT + "/persistentvolumeclaims", {**claims, "spec": {**claims["spec"], "storageClassName": "none"}})
+        self.refused(422, "PATCH", DEFAULT + "/persistentvolumeclaims/data", {"spec": {"storageClassName": "other"}}, kind=MERGE, field="spec")
+
+    def test_what_went_with_a_services_type_goes_with_it(self):
+        self.root.must("POST", SERVICES, {"metadata": {"name": "open"}, "spec": {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]}})
+        plain = self.patch(SERVICES + "/open", {"spec": {"type": "ClusterIP"}})["spec"]
+        self.assertFalse({"externalTrafficPolicy", "healthCheckNodePort", "allocateLoadBalancerNodePorts"} & set(plain), plain)
+        self.assertNotIn("nodePort", plain["ports"][0])
+        self.assertTrue(plain["clusterIP"].startswith("10.96."))
+        away = self.patch(SERVICES + "/open", {"spec": {"type": "ExternalName", "externalName": "db.example.com"}})["spec"]
+        self.assertNotIn("clusterIP", away)
+
+    def test_a_scale_is_a_number(self):
+        self.root.must("POST", APPS + "/deployments", deployment("scaled", replicas=1, paused=True))
+        self.refused(422, "PATCH", APPS + "/deployments/scaled/scale", {"spec": {"replicas": "x"}}, kind=MERGE, field="patch")
+        self.assertEqual(self.root.must("GET", APPS + "/deployments/scaled")["spec"]["replicas"], 1, "and was not scaled to nothing")
+        self.assertEqual(self.patch(APPS + "/deployments/scaled/scale", {"spec": {"replicas": 0}})["spec"], {})
+
+    def test_who_made_it_manages_what_he_said(self):
+        made = self.root.must("POST", DEFAULT + "/pods?fieldManager=ann", {"metadata": {"name": "managed"}, "spec": {
+            "schedulerName": "nobody", "containers": [{"name": "c", "image": "none.invalid/x"}]}})
+        fields = made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+        self.assertNotIn("f:serviceAccountName", fields, "what admission adds is nobody's")
+        self.assertNotIn(".", fields, "a spec is there whether one is written or not")
+        self.assertIn("f:restartPolicy", fields)
+
+    def test_versions_that_go_out_of_use_say_so(self):
+        version = {"served": True, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}, "subresources": {"status": {}}}
+        self.root.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {"metadata": {"name": "olds.example.com"}, "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "olds", "kind": "Old"},
+            "versions": [{"name": "v1", "storage": True, **version}, {"name": "v1beta1", "storage": False, "deprecated": True, **version}]}})
+        eventually(lambda: self.root.ask("GET", "/apis/example.com/v1/namespaces/default/olds")[0] == 200, what="the definition is served")
+        olds = "/apis/example.com/v1/namespaces/default/olds"
+        self.root.must("POST", olds, {"apiVersion": "example.com/v1", "kind": "Old", "metadata": {"name": "x"}})
+        reply = self.root.open("GET", "/apis/example.com/v1beta1/namespaces/default/olds/x")
+        reply.read()
+        self.assertIn("example.com/v1beta1 Old is deprecated; use example.com/v1 Old", reply.headers["Warning"])
+        after = self.patch(olds + "/x/status", {"metadata": {"labels": {"by": "status"}}, "status": {"phase": "new"}})
+        self.assertEqual(after["status"], {"phase": "new"})
+        self.assertNotIn("labels", after["metadata"], "through its status nothing else changes")
+
+
+if __name__ == "__main__":
+    unittest.main()
