@@ -87,9 +87,12 @@ class Kube(unittest.TestCase):
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         with open(path) as f:
             self.assertEqual(yaml.safe_load(f)["kind"], "Config")
-        missing = self.c.run("lockstep", "kubeconfig", "/nowhere/x")
+        elsewhere = os.path.join(self.c.work, "new", "folder", "kubeconfig")
+        self.c.ok("lockstep", "kubeconfig", "--dir", self.c.dir, elsewhere)
+        self.assertEqual(os.stat(os.path.dirname(elsewhere)).st_mode & 0o777, 0o700)
+        missing = self.c.run("lockstep", "kubeconfig", path + "/x")
         self.assertEqual(missing.returncode, 1)
-        self.assertIn("cannot write /nowhere/x", missing.stderr)
+        self.assertIn(path, missing.stderr)
 
     def test_objects_are_made_changed_and_deleted(self):
         maps = self.namespace("life") + "/configmaps"
