@@ -16,15 +16,18 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 TEMPLATE = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": [{"name": "a", "image": "none.invalid/a", "resources": {"requests": {"cpu": "900"}}}]}}
 
 
-def deployment(name, replicas):
+SMALL = {**TEMPLATE, "spec": {"containers": [{"name": "a", "image": "none.invalid/a"}]}}
+
+
+def deployment(name, replicas, template=TEMPLATE):
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
-            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "w"}}, "template": TEMPLATE}}
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "w"}}, "template": template}}
 
 
-def job(name, parallelism):
+def job(name, parallelism, template=TEMPLATE):
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
             "spec": {"parallelism": parallelism, "completions": parallelism,
-                     "template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}}}
+                     "template": {"spec": {**template["spec"], "restartPolicy": "Never"}}}}
 
 
 @unittest.skipIf(os.geteuid() != 0, "virtual nodes need root")
@@ -106,7 +109,7 @@ class KubeBounds(unittest.TestCase):
                                              {"op": "add", "path": "/metadata/labels/injected", "value": "yes"}]).encode()).decode()
         hooks.say = lambda request: {"patchType": "JSONPatch", "patch": patch} if len(request["object"]["spec"]["containers"]) == 1 else {}
         self.root.must("POST", POLICIES + "/mutatingwebhookconfigurations", hooks.configuration("Mutating", "inject", resources=("pods",)))
-        self.root.must("POST", f"{APPS}/hooked/deployments", deployment("d", 2))
+        self.root.must("POST", f"{APPS}/hooked/deployments", deployment("d", 2, SMALL))
         eventually(lambda: len(self.items(room + "/pods")) == 2, what="pods")
         for made in self.items(room + "/pods"):
             self.assertEqual([one["name"] for one in made["spec"]["containers"]], ["a", "proxy"])
@@ -119,7 +122,7 @@ class KubeBounds(unittest.TestCase):
         # One that refuses is heard, too; and one that cannot be reached, unless that is to be ignored.
         hooks.say = lambda request: {"allowed": False, "status": {"message": "not here", "code": 403}}
         self.root.must("POST", POLICIES + "/validatingwebhookconfigurations", hooks.configuration("Validating", "judge", resources=("pods",)))
-        self.root.must("POST", f"{BATCH}/hooked/jobs", job("j", 1))
+        self.root.must("POST", f"{BATCH}/hooked/jobs", job("j", 1, SMALL))
         eventually(lambda: self.events(room, "FailedCreate"), what="the job says what the webhook said")
         self.assertIn('admission webhook "judge.example.com" denied the request: not here', self.events(room, "FailedCreate")[0])
         self.root.must("DELETE", POLICIES + "/validatingwebhookconfigurations/judge")
@@ -127,7 +130,7 @@ class KubeBounds(unittest.TestCase):
         dead = hooks.configuration("Validating", "dead", resources=("pods",), timeoutSeconds=1)
         dead["webhooks"][0]["clientConfig"]["url"] = "https://127.0.0.1:9/"
         self.root.must("POST", POLICIES + "/validatingwebhookconfigurations", dead)
-        self.root.must("POST", f"{BATCH}/hooked/jobs", job("k", 1))
+        self.root.must("POST", f"{BATCH}/hooked/jobs", job("k", 1, SMALL))
         eventually(lambda: any('failed calling webhook "dead.example.com"' in one for one in self.events(room, "FailedCreate")), what="why there is no pod")
         dead["webhooks"][0]["failurePolicy"] = "Ignore"
         self.root.must("PUT", POLICIES + "/validatingwebhookconfigurations/dead", dead)
