@@ -66,7 +66,7 @@ Actor::Turn Reconcilers::step(Instant now, ActorBudget budget) {
     const std::uint64_t before = view_.looked();
     Wishes wishes;
     if (const auto held = held_.find(work); held != held_.end())
-      wishes.refused = held->second.why;
+      wishes.refused = std::exchange(held->second.why, {});
     if (const auto full = no_room_.find(work); full != no_room_.end() && now < full->second.until)
       wishes.full = full->second.why;
     all_[work.first]->reconcile(view_, work.second, now, wishes);
@@ -74,8 +74,6 @@ Actor::Turn Reconcilers::step(Instant now, ActorBudget budget) {
     if (wishes.again != kNever)
       later_.insert({wishes.again, work});
     if (wishes.wishes.empty()) {
-      if (wishes.is_asking)
-        continue;
       held_.erase(work);
       if (wishes.full.empty())
         no_room_.erase(work);
@@ -83,7 +81,6 @@ Actor::Turn Reconcilers::step(Instant now, ActorBudget budget) {
     }
     Held& waits = held_[work];
     waits.refused = false;
-    waits.why.clear();
     for (auto& wish : wishes.wishes) {
       asked_[++last_ask_] = work;
       ++waits.open;
