@@ -66,7 +66,6 @@ struct Wishes {
   std::string refused;
   // Likewise: the share of objects is used up (model/object_share.h). Nothing new is to be wished for.
   std::string full;
-  bool is_asking = false;  // it waits for what others say (PodAdmission): what it was told is told again
 
   void add(CommandBody body, Reading read = {}, std::vector<CommandBody> also = {}) {
     wishes.push_back({std::move(body), std::move(read), std::move(also)});
