@@ -1,13 +1,10 @@
-"""What a tenant of Kubernetes' API may cost the others, what controllers' pods pass at the door, and how nodes show that they are heard."""
-import base64
-import json
+"""What a tenant of Kubernetes' API may cost the others and how nodes show that they are heard."""
 import os
 import time
 import unittest
 
 import yaml
 from cluster import Cluster, eventually
-from kube_admission_test import POLICIES, Webhooks
 from kube_test import CORE, Client, config_map
 
 SHARE = 150  # objects of a namespace here
@@ -96,43 +93,6 @@ class KubeBounds(unittest.TestCase):
         self.root.must("PUT", path, scaled)
         eventually(lambda: len(self.items(f"{CORE}/wide/pods")) == 1, what="the others go")
         eventually(lambda: "ReplicaFailure" not in self.conditions(path), what="it fails no more")
-
-    def test_webhooks_see_pods_of_controllers(self):
-        room = self.namespace("hooked", hooked="yes")
-        hooks = Webhooks()
-        self.addCleanup(hooks.close)
-        sidecar = {"name": "proxy", "image": "none.invalid/proxy"}
-        patch = base64.b64encode(json.dumps([{"op": "add", "path": "/spec/containers/-", "value": sidecar},
-                                             {"op": "add", "path": "/metadata/labels/injected", "value": "yes"}]).encode()).decode()
-        hooks.say = lambda request: {"patchType": "JSONPatch", "patch": patch} if len(request["object"]["spec"]["containers"]) == 1 else {}
-        self.root.must("POST", POLICIES + "/mutatingwebhookconfigurations", hooks.configuration("Mutating", "inject", resources=("pods",)))
-        self.root.must("POST", f"{APPS}/hooked/deployments", deployment("d", 2))
-        eventually(lambda: len(self.items(room + "/pods")) == 2, what="pods")
-        for made in self.items(room + "/pods"):
-            self.assertEqual([one["name"] for one in made["spec"]["containers"]], ["a", "proxy"])
-            self.assertEqual(made["metadata"]["labels"]["injected"], "yes")
-        asked = hooks.asked[0]
-        self.assertEqual((asked["operation"], asked["namespace"], asked["kind"]["kind"]), ("CREATE", "hooked", "Pod"))
-        self.assertTrue(asked["object"]["metadata"]["generateName"].startswith("d-"))
-        self.root.must("DELETE", f"{APPS}/hooked/deployments/d")
-        self.root.must("DELETE", POLICIES + "/mutatingwebhookconfigurations/inject")
-        # One that refuses is heard, too; and one that cannot be reached, unless that is to be ignored.
-        hooks.say = lambda request: {"allowed": False, "status": {"message": "not here", "code": 403}}
-        self.root.must("POST", POLICIES + "/validatingwebhookconfigurations", hooks.configuration("Validating", "judge", resources=("pods",)))
-        self.root.must("POST", f"{BATCH}/hooked/jobs", job("j", 1))
-        eventually(lambda: self.events(room, "FailedCreate"), what="the job says what the webhook said")
-        self.assertIn('admission webhook "judge.example.com" denied the request: not here', self.events(room, "FailedCreate")[0])
-        self.root.must("DELETE", POLICIES + "/validatingwebhookconfigurations/judge")
-        eventually(lambda: any(one["metadata"]["name"].startswith("j-") for one in self.items(room + "/pods")), what="the job's pod")
-        dead = hooks.configuration("Validating", "dead", resources=("pods",), timeoutSeconds=1)
-        dead["webhooks"][0]["clientConfig"]["url"] = "https://127.0.0.1:9/"
-        self.root.must("POST", POLICIES + "/validatingwebhookconfigurations", dead)
-        self.root.must("POST", f"{BATCH}/hooked/jobs", job("k", 1))
-        eventually(lambda: any('failed calling webhook "dead.example.com"' in one for one in self.events(room, "FailedCreate")), what="why there is no pod")
-        dead["webhooks"][0]["failurePolicy"] = "Ignore"
-        self.root.must("PUT", POLICIES + "/validatingwebhookconfigurations/dead", dead)
-        eventually(lambda: any(one["metadata"]["name"].startswith("k-") for one in self.items(room + "/pods")), what="a pod although nobody answers")
-        self.root.must("DELETE", POLICIES + "/validatingwebhookconfigurations/dead")
 
     def test_nodes_renew_their_leases(self):
         first = self.root.must("GET", LEASES + "/n1")

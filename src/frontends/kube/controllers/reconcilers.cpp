@@ -100,7 +100,7 @@ void Reconcilers::answered(std::uint64_t id, const Result<Answer>& answer, Insta
   asked_.erase(asked);
   Held& held = held_[work];
   held.refused |= !answer.ok();
-  if (!answer.ok() && answer.error().field == kObjectShareField)
+  if (!answer.ok() && answer.error().field.ends_with(kObjectShareField))
     note_room(work, answer.error(), now);
   else if (!answer.ok() && answer.error().code != Errc::kConflict && answer.error().code != Errc::kNotFound)
     held.why = answer.error().message;

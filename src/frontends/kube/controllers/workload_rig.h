@@ -64,7 +64,7 @@ struct WorkloadRig {
       if (wanted->if_seq != 0 && (!there || at->second->meta.seq != wanted->if_seq))
         return conflict("stale: " + wanted->object.meta.name);
       if (!there && wanted->object.type != "events" && is_full(staged.tables))
-        return Error{Errc::kExhausted, "namespace n is full", std::string(kObjectShareField)};
+        return Error{Errc::kExhausted, "namespace n is full", "also[1]." + std::string(kObjectShareField)};
       Object object = wanted->object;
       if (there && is_deleting(*at->second)) {
         auto extra = std::make_shared<MetaExtra>(object.meta.extra ? *object.meta.extra : MetaExtra{});

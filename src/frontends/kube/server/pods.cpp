@@ -58,7 +58,7 @@ Answered<CommandBody> new_pod(const Request& request, const json::object& tree, 
 }
 
 bool waits_for(const Error& refusal) {
-  if (refusal.field == kObjectShareField)
+  if (refusal.field.ends_with(kObjectShareField))
     return false;  // there is no room for the pod either
   switch (refusal.code) {
     case Errc::kImpossible:
