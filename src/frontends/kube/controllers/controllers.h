@@ -45,6 +45,7 @@ std::shared_ptr<const Reconciler> daemon_set_controller();
 std::shared_ptr<const Reconciler> stateful_set_controller();
 std::shared_ptr<const Reconciler> cron_job_controller();
 std::shared_ptr<const Reconciler> expiry_controller();
+std::shared_ptr<const Reconciler> foreign_owner_controller();
 std::shared_ptr<const Reconciler> taint_eviction_controller();
 
 // uses: what autoscalers go by; empty: nothing is measured.

@@ -92,6 +92,7 @@ std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pe
           stateful_set_controller(),
           cron_job_controller(),
           expiry_controller(),
+          foreign_owner_controller(),
           taint_eviction_controller(),
           autoscaler_controller(std::move(uses)),
           not_programmed_controller(),

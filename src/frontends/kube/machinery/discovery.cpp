@@ -129,6 +129,8 @@ json::object api_resource_list(Resources resources, std::string_view group, std:
     list.push_back(plain_entry(*resource));
     for (const Subresource& part : resource->subresources) list.push_back(plain_entry(*resource, part));
   }
+  if (list.empty())  // nobody serves that version: who asks whether it is there must not be told that it is
+    return {};
   return {{"kind", "APIResourceList"},
           {"apiVersion", "v1"},
           {"groupVersion", group_version_text(group, version)},

@@ -16,6 +16,7 @@ using Resources = std::span<const Resource* const>;
 json::object api_versions(std::string_view server_address);           // GET /api
 json::object api_group_list(Resources resources);                     // GET /apis
 json::object api_group(Resources resources, std::string_view group);  // GET /apis/GROUP; empty: there is none
+// Empty: nothing of that version is served.
 json::object api_resource_list(Resources resources, std::string_view group,
                                std::string_view version);  // GET /apis/GROUP/VERSION
 

@@ -126,6 +126,17 @@ void check_owners(const json::array& owners, const std::string& path, FieldError
   }
 }
 
+// Kubernetes' own have no domain.
+void check_owned_finalizers(const json::array& finalizers, const std::string& path, FieldErrors& out) {
+  static constexpr std::string_view kOwn[] = {"kubernetes", "orphan", "foregroundDeletion"};
+  for (std::size_t i = 0; i < finalizers.size(); ++i) {
+    const std::string_view name = text_of(finalizers[i]);
+    if (name.find('/') == name.npos && std::ranges::find(kOwn, name) == std::end(kOwn))
+      out.push_back(field_invalid(format("{}[{}]", path, i), finalizers[i],
+                                  "name is neither a standard finalizer name nor is it fully qualified"));
+  }
+}
+
 void check_finalizers(const json::array& finalizers, const std::string& path, FieldErrors& out) {
   bool orphan = false, foreground = false;
   for (const json::value& finalizer : finalizers) {
@@ -286,6 +297,8 @@ FieldErrors validate_metadata(const json::object& metadata, const MetadataRules&
       generation && generation->is_int64() && generation->get_int64() < 0)
     out.push_back(field_invalid(rules.path + ".generation", *generation, "must be greater than or equal to 0"));
   check_parts(metadata, rules.path, true, out);
+  if (const json::value* list = metadata.if_contains("finalizers"); list && list->is_array() && rules.built_in)
+    check_owned_finalizers(list->get_array(), rules.path + ".finalizers", out);
   return out;
 }
 

@@ -30,6 +30,7 @@ struct MetadataRules {
   bool namespaced = false;
   NameRule names = NameRule::kDnsSubdomain;
   std::string path = "metadata";
+  bool built_in = false;  // a finalizer is Kubernetes' own, or says whose it is
 };
 // `metadata` of an object that is to be made, its name settled (generateName done).
 FieldErrors validate_metadata(const json::object& metadata, const MetadataRules& rules);

@@ -62,6 +62,23 @@ KubeUser user_of(const json::value& spec) {
   return out;
 }
 
+// One thing is asked about, and somebody is named who wants it.
+std::vector<Cause> faults_of(const json::value& spec, bool of_self) {
+  const bool resource = member_object(spec, "resourceAttributes"), path = member_object(spec, "nonResourceAttributes");
+  std::vector<Cause> out;
+  if (resource && path)
+    out.push_back({"FieldValueInvalid",
+                   "Invalid value: cannot be specified in combination with resourceAttributes",
+                   "spec.nonResourceAttributes"});
+  if (!resource && !path)
+    out.push_back({"FieldValueInvalid",
+                   "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified",
+                   "spec.resourceAttributes"});
+  if (!of_self && text_in(spec, "user").empty() && texts_in(spec, "groups").empty())
+    out.push_back({"FieldValueInvalid", "Invalid value: at least one of user or group must be specified", "spec.user"});
+  return out;
+}
+
 json::object verdict(const RoleBook& roles, const KubeUser& user, const Attempt& attempt) {
   if (roles.allows(user, attempt))
     return {{"allowed", true}, {"reason", "RBAC: allowed by a role that is bound to the user or a group of theirs"}};
@@ -119,6 +136,9 @@ void create_review(const Asked& request, const RoleBook& roles, const TokenPower
     tree["metadata"].emplace_object();
   const json::value spec = tree["spec"];
   const std::string& kind = request->kind->kind;
+  if (kind.ends_with("AccessReview"))
+    if (auto faults = faults_of(spec, kind == "SelfSubjectAccessReview"); !faults.empty())
+      return answer_status(*request, Status::invalid({request->kind->group, kind}, "", std::move(faults)));
   if (kind == "SelfSubjectReview") {
     tree.erase("spec");
     tree["status"] = {{"userInfo", user_object(request->user)}};

@@ -493,6 +493,9 @@ void try_create(const Asked& request, const WriteTools& tools, int tries) {
   auto tree = body_for(*request, request->http().body);
   if (!tree.ok())
     return answer_status(*request, tree.error());
+  // A namespace that ends takes nothing, whatever else is wrong with it.
+  if (auto room = room_for(*request, text_at(metadata_of(*tree), "name")); !room.ok())
+    return answer_status(*request, room.error());
   auto draft = new_draft(*request, tools, std::move(*tree), request->http().body, Managers::kTracked);
   if (!draft.ok())
     return answer_status(*request, draft.error());
