@@ -60,7 +60,7 @@ void wish_revision(const ObjectView& view, Instant now, const Object& owner, con
   revision["revision"] = number;
   Object made = object_of(kRevisionType, std::move(revision));
   Reading read = resting_on(owner);
-  add_reading(read, key_of(made), 0);
+  add_new(read, view, made);
   out.add(PutObject{std::move(made), 0}, std::move(read));
 }
 

@@ -211,7 +211,7 @@ class CronLook {
     also.emplace_back(told("SuccessfulCreate", "Created job " + name));
     Object made = object_of(kCronJobType, std::move(job));
     Reading read = resting_on(cron_);
-    add_reading(read, key_of(made), 0);
+    add_new(read, view_, made);
     out_.add(PutObject{std::move(made), 0}, std::move(read), std::move(also));
     status_["lastScheduleTime"] = timestamp_text(due);
   }

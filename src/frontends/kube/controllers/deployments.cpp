@@ -445,7 +445,7 @@ class Rollout {
         metadata["creationTimestamp"] = time();
         Object made = object_of(kSetType, std::move(set.tree));
         Reading read = resting();
-        add_reading(read, key_of(made), 0);
+        add_new(read, view_, made);
         out_.add(PutObject{std::move(made), 0}, std::move(read));
       } else if (set.changed) {
         if (set.asks_otherwise)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/parse.hpp>
 
+#include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/store/stored_object.h"
 
 namespace lockstep::kube {
@@ -12,7 +13,8 @@ void wish_new(Wishes& out, const ObjectView& view, Instant now, std::string_view
   tree["metadata"].as_object()["creationTimestamp"] = time_text(now, view.wall_offset());
   Object object = object_of(type, std::move(tree));
   object.shows = std::move(shows);
-  Reading read{.records = {{key_of(object), 0}}};
+  Reading read;
+  add_new(read, view, object);
   out.add(PutObject{std::move(object), 0}, std::move(read));
 }
 

@@ -154,6 +154,14 @@ void add_reading(Reading& read, ObjectKey key, Seq seq) {
   record.seq = seq;
 }
 
+void add_new(Reading& read, const ObjectView& view, const Object& made) {
+  add_reading(read, key_of(made), 0);
+  if (made.meta.ns.get().empty())
+    return;
+  const auto around = view.find("namespaces", "", made.meta.ns.get());
+  add_reading(read, {"namespaces", "", made.meta.ns}, around ? around->meta.seq : 0);
+}
+
 Reading resting_on(const Object& object) {
   Reading read;
   add_reading(read, key_of(object), object.meta.seq);

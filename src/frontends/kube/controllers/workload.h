@@ -49,6 +49,8 @@ Instant instant_of(const ObjectView& view, WallTime time);
 // Refused when the object is not the version that was read.
 Reading resting_on(const Object& object);
 void add_reading(Reading& read, ObjectKey key, Seq seq);  // 0: there is none
+// The new object is not there, and its namespace is as it was: what is made in one that has begun to go would stay.
+void add_new(Reading& read, const ObjectView& view, const Object& made);
 
 // The whole tree, labels and owners within; and the record that is to stand in its place.
 json::object whole_tree(const Object& object);
