@@ -171,10 +171,9 @@ Instant end_of(const Job& job, Instant now) {
 }
 
 bool asks_for_devices(const JobSpec& spec) {
-  return std::any_of(spec.groups.begin(), spec.groups.end(),
-                     [](const GroupSpec& group) {
-                       return !group.per_task.devices.empty() || !group.per_node.devices.empty();
-                     });
+  return std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& group) {
+    return !group.per_task.devices.empty() || !group.per_node.devices.empty();
+  });
 }
 
 // Jobs that hold something on the nodes this one is foreseen on, or could go to. Who asks for devices waits for those

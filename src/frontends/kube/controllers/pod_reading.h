@@ -2,6 +2,7 @@
 // from the pod's object and what the cluster knows of its work. Read once for each version of a pod.
 #pragma once
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <optional>
 #include <string>
@@ -53,8 +54,11 @@ struct PodReading {
 
   bool deleting() const { return object->meta.extra && object->meta.extra->deleting; }
   bool ended() const { return phase == Phase::kSucceeded || phase == Phase::kFailed; }
-  // Its node did not take it: no container of it has ever been there.
-  bool refused() const { return phase == Phase::kFailed && containers.empty(); }
+  // Its node did not take it, or could not give it what it needs: no container of it has ever run.
+  bool refused() const {
+    return phase == Phase::kFailed &&
+           std::ranges::none_of(containers, [](const Container& one) { return one.exit_code || one.restarts > 0; });
+  }
   // Neither ended nor being deleted.
   bool active() const { return !ended() && !deleting(); }
   // Ready for at least that long.

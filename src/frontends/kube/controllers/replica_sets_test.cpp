@@ -144,12 +144,15 @@ TEST(ReplicaSets, ADoubledControllerMakesNothingTwice) {
   EXPECT_EQ(rig.names("pods"), pods);
 }
 
-// As a node does that has no room for a pod which was bound to it by name.
-void refuse_all(WorkloadRig& rig) {
+// As a node does that has no room for a pod which was bound to it by name, or no address for its sandbox.
+void refuse_all(WorkloadRig& rig, bool has_statuses = false) {
   for (const std::string& name : rig.names("pods"))
     if (text_in(rig.status("pods", name), "phase") != "Failed")
-      rig.edit("pods", name, [](json::object& tree) {
+      rig.edit("pods", name, [&](json::object& tree) {
         json::object status{{"phase", "Failed"}, {"reason", "NodePorts"}};
+        if (has_statuses)
+          status["containerStatuses"] =
+              json::array{json::object{{"name", "c"}, {"state", {{"waiting", {{"reason", "ContainerCreating"}}}}}}};
         tree["status"] = std::move(status);
       });
   rig.run();
@@ -164,7 +167,7 @@ TEST(ReplicaSets, PodsThatAreRefusedAreMadeAgainLaterAndLater) {
   EXPECT_EQ(rig.names("pods").size(), 1u);
   rig.advance(seconds(1));
   EXPECT_EQ(rig.names("pods").size(), 2u);
-  refuse_all(rig);
+  refuse_all(rig, true);
   rig.advance(millis(1500));
   EXPECT_EQ(rig.names("pods").size(), 2u);
   rig.advance(millis(600));

@@ -322,8 +322,7 @@ std::string namespace_of_events(const Object& about) {
 }
 
 std::string event_name(const Object& about, const char* reason, const std::string& message) {
-  return format("{}.{:016x}", about.meta.name,
-                hash_of(message, hash_of(reason, hash_of(uid_text(about.meta.uid)))));
+  return format("{}.{:016x}", about.meta.name, hash_of(message, hash_of(reason, hash_of(uid_text(about.meta.uid)))));
 }
 
 }  // namespace

@@ -133,11 +133,11 @@ void validate_object(const Request& request, const json::object& tree, const jso
   const json::object& metadata = own && own->is_object() ? own->get_object() : none;
   FieldErrors found;
   if (!old)
-    found = validate_metadata(metadata, {.namespaced = request.kind->namespaced,
-                                         .names = request.kind->custom
-                                                      ? NameRule::kDnsSubdomain
-                                                      : name_rule(request.kind->group, request.kind->plural),
-                                         .built_in = !request.kind->custom});
+    found = validate_metadata(
+        metadata,
+        {.namespaced = request.kind->namespaced,
+         .names = request.kind->custom ? NameRule::kDnsSubdomain : name_rule(request.kind->group, request.kind->plural),
+         .built_in = !request.kind->custom});
   else if (const json::value* was = old->if_contains("metadata"); was && was->is_object())
     found = validate_metadata_update(metadata, was->get_object());
   out.insert(out.end(), found.begin(), found.end());

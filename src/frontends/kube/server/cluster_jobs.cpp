@@ -81,9 +81,10 @@ Ref<Object> object_of_job(const ReadContext& read, const Job& job) {
   out.meta = job.meta;
   out.meta.ns = {};
   out.meta.name = std::to_string(job.id.value);
-  const json::object body{{"metadata", json::object{{"creationTimestamp", time_text(job.submitted, wall_offset_of(read))}}},
-                          {"spec", spec_of_job(read.tables, job)},
-                          {"status", status_of_job(read, job)}};
+  const json::object body{
+      {"metadata", json::object{{"creationTimestamp", time_text(job.submitted, wall_offset_of(read))}}},
+      {"spec", spec_of_job(read.tables, job)},
+      {"status", status_of_job(read, job)}};
   out.body = json::serialize(body);
   return std::make_shared<const Object>(std::move(out));
 }
@@ -228,12 +229,12 @@ void cancel_job(const Asked& request) {
     if (!done.ok())
       return answer_status(*request, status_of(done.error(), request->resource(), request->target.name));
     // What has ended is still listed for a while. No uid: kubectl does not wait for that one to go.
-    answer_tree(*request, {{"kind", "Status"},
-                           {"apiVersion", "v1"},
-                           {"metadata", json::object()},
-                           {"status", "Success"},
-                           {"details",
-                            {{"name", request->target.name}, {"group", request->kind->group}, {"kind", "jobs"}}}});
+    answer_tree(*request,
+                {{"kind", "Status"},
+                 {"apiVersion", "v1"},
+                 {"metadata", json::object()},
+                 {"status", "Success"},
+                 {"details", {{"name", request->target.name}, {"group", request->kind->group}, {"kind", "jobs"}}}});
   });
 }
 

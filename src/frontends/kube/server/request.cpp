@@ -148,7 +148,7 @@ Status status_of(const Error& error, const Qualified& resource, std::string_view
     case Errc::kUnsupported: return Status::bad_request(error.message);
     case Errc::kExhausted:
       return error.field.ends_with(kObjectShareField) ? Status::forbidden(resource, name, error.message)
-                                              : Status::too_many_requests(error.message, 1);
+                                                      : Status::too_many_requests(error.message, 1);
     case Errc::kUnavailable: return Status::unavailable(error.message);
     case Errc::kTimeout: return Status::timeout(error.message);
     case Errc::kIo:

@@ -67,8 +67,7 @@ std::vector<Cause> faults_of(const json::value& spec, bool of_self) {
   const bool resource = member_object(spec, "resourceAttributes"), path = member_object(spec, "nonResourceAttributes");
   std::vector<Cause> out;
   if (resource && path)
-    out.push_back({"FieldValueInvalid",
-                   "Invalid value: cannot be specified in combination with resourceAttributes",
+    out.push_back({"FieldValueInvalid", "Invalid value: cannot be specified in combination with resourceAttributes",
                    "spec.nonResourceAttributes"});
   if (!resource && !path)
     out.push_back({"FieldValueInvalid",

@@ -85,8 +85,8 @@ Answered<Selection> selection_of(const Request& request) {
   };
   if (!reads_body)
     return selection;
-  selection.by_body = [visit = request.visit, converted = &request.converted,
-                       fields = std::move(*fields)](const Object& object, const PodRecords* then) {
+  selection.by_body = [visit = request.visit, converted = &request.converted, fields = std::move(*fields)](
+                          const Object& object, const PodRecords* then) {
     const auto made = converted->find({object.meta.uid, object.meta.seq});
     json::value body = made != converted->end() ? json::value(made->second) : json::parse(object.body.get());
     if (object.type == kNodes) {
@@ -96,7 +96,8 @@ Answered<Selection> selection_of(const Request& request) {
     }
     if (object.type == kPods) {
       const auto read = visit->read();
-      show_pod(body.as_object(), object, then ? *then : records_of_pod(read->tables, object), {}, wall_offset_of(*read));
+      show_pod(body.as_object(), object, then ? *then : records_of_pod(read->tables, object), {},
+               wall_offset_of(*read));
     }
     std::string held;
     return fields.matches([&](std::string_view field) -> std::optional<std::string_view> {

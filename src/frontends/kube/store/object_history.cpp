@@ -44,8 +44,8 @@ void ObjectHistory::change(const Tables& before, const Change& change) {
   const auto known = before.objects.find({object.type, object.meta.ns, object.meta.name});
   if ((known == before.objects.end()) != change.removed)
     count(object, change.removed ? -1 : 1);
-  Entry entry{change.seq, known == before.objects.end() ? nullptr : known->second, change.removed ? nullptr : *record,
-              {}, {}};
+  Entry entry{
+      change.seq, known == before.objects.end() ? nullptr : known->second, change.removed ? nullptr : *record, {}, {}};
   const ObjectKey key{object.type, object.meta.ns, object.meta.name};
   if (const auto was = shows_.find(key); was != shows_.end()) {
     entry.before_shows = std::move(was->second);
