@@ -154,9 +154,9 @@ class KubePlacement(unittest.TestCase):
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},
             "spec": {"replicas": 6, "selector": {"matchLabels": {"app": "web"}},
                      "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod("x", "100m")["spec"]}}})
-        items = lambda: self.root.must("GET", self.ns + "/pods")["items"]
-        eventually(lambda: [p["spec"].get("nodeName") for p in items()].count(None) == 0 and len(items()) == 6, what="all have nodes")
-        self.assertEqual(sorted(p["spec"]["nodeName"] for p in items()), ["n1", "n1", "n2", "n2", "n3", "n3"])
+        nodes = lambda: [p["spec"].get("nodeName") for p in self.root.must("GET", self.ns + "/pods")["items"]]
+        eventually(lambda: len(got := nodes()) == 6 and None not in got, what="all have nodes")
+        self.assertEqual(sorted(nodes()), ["n1", "n1", "n2", "n2", "n3", "n3"])
 
     def test_affinities_between_pods(self):
         for node, zone in (("n1", "east"), ("n2", "east"), ("n3", "west")):
