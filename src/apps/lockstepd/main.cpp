@@ -314,6 +314,7 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
                  });
   };
   powers.pass_on = passes_on(ca, loop);
+  powers.post = [&loop](std::function<void()> task) { loop.post(std::move(task)); };
   const kube::KubeServer server(std::move(powers), options.cluster_name);
   std::vector<FrontRoute> routes = slurm::routes();
   for (FrontRoute& route : server.routes()) routes.push_back(std::move(route));

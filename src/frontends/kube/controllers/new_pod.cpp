@@ -180,8 +180,10 @@ bool NewPods::full() const {
 }
 
 void NewPods::wish(Wishes& out) {
-  if (waiting_ > 0)
+  if (waiting_ > 0) {
+    out.asks = true;
     out.look_again(now_ + patience_);
+  }
   const std::string& ns = owner_.meta.ns;
   const auto around = view_.find("namespaces", "", ns);
   if (pods_.empty() || !around)

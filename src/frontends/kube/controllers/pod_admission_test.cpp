@@ -88,6 +88,33 @@ TEST(PodAdmission, WhatTheyRefuseIsSaid) {
   EXPECT_EQ(rig.condition("replicasets.apps", "web", "ReplicaFailure"), "");
 }
 
+TEST(PodAdmission, AJobThatIsRefusedIsRememberedWhileTheyAreAsked) {
+  HookedRig rig(std::make_shared<SlowWebhooks>());
+  const auto tell = [&](auto record) {
+    record.meta.seq = rig.tables.seq + 1;
+    const Change change{record.meta.seq, std::make_shared<const decltype(record)>(std::move(record)), false};
+    rig.tables.apply(change);
+    rig.actor.observe({&change, 1});
+  };
+  User root;  // so that pods have jobs, which this rig refuses
+  root.id = UserId{1};
+  root.meta.name = "root";
+  tell(root);
+  Node node;
+  node.id = NodeId{1};
+  node.meta.name = "n1";
+  node.link = NodeLink::kUp;
+  node.cores = 8;
+  node.memory_mb = 8000;
+  node.task_range = "10.0.1.0/24";
+  tell(node);
+  rig.put("mutatingwebhookconfigurations.admissionregistration.k8s.io", hook_for("pods"));
+  rig.put("replicasets.apps", kHookedSet);
+  rig.advance(seconds(30));
+  EXPECT_EQ(rig.names("pods").size(), 3u) << "they are made without";
+  EXPECT_LE(rig.webhooks->asked, 12u);
+}
+
 TEST(PodAdmission, OthersAreNotAskedAbout) {
   HookedRig rig(std::make_shared<SlowWebhooks>());
   rig.put("mutatingwebhookconfigurations.admissionregistration.k8s.io", hook_for("configmaps"));

@@ -64,6 +64,7 @@ struct Wishes {
   Instant again = kNever;  // look again then, also if nothing changes
   // Told before the look: why the core refused its last wishes, other than for being stale or for want of room.
   std::string refused;
+  bool asks = false;  // others (webhooks) have the word: what was told as `refused` is told again at the next look
   // Likewise: the share of objects is used up (model/object_share.h). Nothing new is to be wished for.
   std::string full;
 

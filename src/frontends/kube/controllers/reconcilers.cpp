@@ -73,8 +73,11 @@ Actor::Turn Reconcilers::step(Instant now, ActorBudget budget) {
     due_.charge(work, kLookCost + (view_.looked() - before) + kWishCost * wishes.wishes.size());
     if (wishes.again != kNever)
       later_.insert({wishes.again, work});
+    if (wishes.asks && !wishes.refused.empty())
+      held_[work].why = wishes.refused;
     if (wishes.wishes.empty()) {
-      held_.erase(work);
+      if (!wishes.asks)
+        held_.erase(work);
       if (wishes.full.empty())
         no_room_.erase(work);
       continue;
@@ -107,7 +110,8 @@ void Reconcilers::answered(std::uint64_t id, const Result<Answer>& answer, Insta
   if (--held.open > 0)
     return;
   if (!held.refused) {
-    held_.erase(work);
+    if (held.why.empty())
+      held_.erase(work);
     due_.add(work);
     return;
   }
