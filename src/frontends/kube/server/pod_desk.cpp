@@ -67,6 +67,7 @@ PodAdmission::Told PodDesk::take(const Question& question, Instant now) {
   if (const auto at = board->find(alike.number); at != board->end())
     while (alike.fetched < at->second->end()) {
       const Answer& answer = *at->second->list[alike.fetched++ - at->second->first];
+      alike.since = now;
       if (!answer.verdict.refused || now - answer.at < kRefusalKept)
         return {answer.verdict, {}};
     }

@@ -46,7 +46,7 @@ class PodDesk final : public PodAdmission, public FrontReader, public std::enabl
     Number number = 0;
     std::string ns;
     std::uint64_t asked = 0, fetched = 0;
-    Instant since;    // when nothing was out last
+    Instant since;    // when nothing was out, or an answer was fetched last
     Instant touched;  // when somebody wanted it last
   };
 
