@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/pod_templates.h"
 #include "frontends/kube/kinds/sysctls.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/quoted.h"
 #include "model/records.h"
 
 namespace lockstep::kube {
@@ -16,6 +20,7 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::uint32_t kNewest = 34;  // the minor version that "latest" means
+constexpr std::size_t kCheckedMax = 300, kToldMax = 16;  // pods that are there, when a namespace changes its level
 constexpr const char* kLabel = "pod-security.kubernetes.io/";
 
 using Names = std::vector<std::string>;
@@ -434,19 +439,6 @@ Level level_of(const Object& ns, std::string_view mode) {
   return out;
 }
 
-// Where the pod stands in an object of that type; empty: nowhere.
-std::vector<std::string> path_to_pod(std::string_view type) {
-  if (type == "cronjobs.batch")
-    return {"spec", "jobTemplate", "spec", "template"};
-  if (type == "podtemplates")
-    return {"template"};
-  for (const std::string_view one : {"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps",
-                                     "jobs.batch", "replicationcontrollers"})
-    if (type == one)
-      return {"spec", "template"};
-  return {};
-}
-
 }  // namespace
 
 std::string level_faults(PodLevel level, std::uint32_t minor, const json::object& tree) {
@@ -488,6 +480,44 @@ std::optional<Status> check_pod_security(const Tables& tables, std::string_view 
     if (const std::string faults = level_faults(warned.level, warned.minor, *pod); !faults.empty())
       warnings.push_back(format("would violate PodSecurity \"{}\": {}", warned.text, faults));
   return std::nullopt;
+}
+
+std::vector<std::string> warnings_of_level(const Tables& tables, const Object& ns, const Object& before) {
+  const Level now = level_of(ns, "enforce"), then = level_of(before, "enforce");
+  if (now.level == PodLevel::kPrivileged || (now.level == then.level && now.minor == then.minor))
+    return {};
+  struct Found {
+    std::string first;  // pod, by name
+    std::size_t count = 0;
+  };
+  std::map<std::string, Found> found;
+  std::size_t checked = 0, all = 0;
+  const std::string type = "pods";
+  for (auto at = tables.objects.lower_bound({type, ns.meta.name, ""});
+       at != tables.objects.end() && std::get<0>(at->first) == type && std::get<1>(at->first) == ns.meta.name; ++at) {
+    if (++all > kCheckedMax)
+      continue;
+    ++checked;
+    const json::value body = json::parse(at->second->body.get());
+    if (std::string faults = level_faults(now.level, now.minor, body.as_object()); !faults.empty())
+      if (Found& one = found[std::move(faults)]; one.count++ == 0)
+        one.first = at->second->meta.name;
+  }
+  std::vector<std::string> out;
+  if (checked < all)
+    out.push_back(format("new PodSecurity enforce level only checked against the first {} of {} existing pods", checked,
+                         all));
+  if (!found.empty())
+    out.push_back(format("existing pods in namespace {} violate the new PodSecurity enforce level \"{}\"",
+                         quoted(ns.meta.name), now.text));
+  const std::size_t fixed = out.size();
+  for (const auto& [faults, pods] : found)
+    if (out.size() < fixed + kToldMax)
+      out.push_back(pods.count == 1   ? format("{}: {}", pods.first, faults)
+                    : pods.count == 2 ? format("{} (and 1 other pod): {}", pods.first, faults)
+                                      : format("{} (and {} other pods): {}", pods.first, pods.count - 1, faults));
+  std::sort(out.begin() + static_cast<std::ptrdiff_t>(fixed), out.end());
+  return out;
 }
 
 }  // namespace lockstep::kube

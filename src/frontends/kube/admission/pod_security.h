@@ -25,4 +25,7 @@ std::string level_faults(PodLevel level, std::uint32_t minor, const json::object
 std::optional<Status> check_pod_security(const Tables& tables, std::string_view type, const json::object& tree,
                                          std::vector<std::string>& warnings);
 
+// Of a namespace whose labels change what its pods have to hold: which of those that are there do not.
+std::vector<std::string> warnings_of_level(const Tables& tables, const Object& ns, const Object& before);
+
 }  // namespace lockstep::kube

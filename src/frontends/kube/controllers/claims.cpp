@@ -15,6 +15,7 @@
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/quoted.h"
 #include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
 
@@ -185,23 +186,29 @@ class ClaimController final : public Reconciler {
                   out);
     if (const auto volume = find_volume(view, claim, tree))
       return bind(claim, tree, *volume, out);
-    if (!ours)
-      return tell(view, claim, now, storage ? "ExternalProvisioning" : "FailedBinding",
-                  storage ? format("Waiting for a volume to be created either by the external provisioner '{}' or "
-                                   "manually by the system administrator",
-                                   text_in(rules, "provisioner"))
-                          : "no persistent volumes available for this claim and no storage class is set",
+    if (!ours && storage)
+      return tell(view, claim, now, "ExternalProvisioning",
+                  format("Waiting for a volume to be created either by the external provisioner '{}' or manually by the "
+                         "system administrator. If volume creation is delayed, please verify that the provisioner is "
+                         "running and correctly registered.",
+                         text_in(rules, "provisioner")),
                   out);
+    if (!storage && !storage_class_of(tree).empty())
+      return tell(view, claim, now, "ProvisioningFailed",
+                  format("storageclass.storage.k8s.io {} not found", quoted(storage_class_of(tree))), out, kWarning);
+    if (!ours)
+      return tell(view, claim, now, "FailedBinding",
+                  "no persistent volumes available for this claim and no storage class is set", out);
     const std::string node = !users.node.empty() ? users.node : waits ? std::string() : any_node(view);
     if (!node.empty())
       provision(view, claim, tree, rules, node, now, out);
   }
 
   static void tell(const ObjectView& view, const Object& claim, Instant now, const char* reason,
-                   const std::string& message, Wishes& out) {
+                   const std::string& message, Wishes& out, const char* type = kNormal) {
     if (phase_of(body_of(claim)) != "Pending")
       return set_phase(out, claim, "Pending");
-    wish_event(out, view, now, claim, kBinder, kNormal, reason, message);
+    wish_event(out, view, now, claim, kBinder, type, reason, message);
   }
 
   static std::string any_node(const ObjectView& view) {

@@ -31,6 +31,11 @@ struct ChildJob {
   bool complete = false, failed = false;
 
   bool finished() const { return complete || failed; }
+  // Not made by hand ("kubectl create job --from").
+  bool is_scheduled() const {
+    return object->meta.extra && std::ranges::any_of(object->meta.extra->annotations,
+                                                     [](const auto& one) { return one.first == kScheduledAt; });
+  }
   std::string started() const { return text_in(part(body, "status"), "startTime"); }
 };
 
@@ -92,7 +97,11 @@ class CronLook {
     for (const ChildJob& child : children_) {
       const Object& job = *child.object;
       if (!child.finished()) {
-        active_.push_back(reference(job));
+        if (was_active(job) || child.is_scheduled())
+          active_.push_back(reference(job));
+        else
+          event(kWarning, "UnexpectedJob",
+                format("Saw a job that the controller did not create or forgot: {}", job.meta.name));
         continue;
       }
       if (was_active(job))

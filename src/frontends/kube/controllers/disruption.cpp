@@ -18,6 +18,8 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::string_view kBudgets = "poddisruptionbudgets.policy", kPods = "pods";
+constexpr WorkloadKind kBudgetKind{"poddisruptionbudgets.policy", "policy/v1", "PodDisruptionBudget",
+                                   "controllermanager"};
 
 // "30%" of the whole, rounded up, or a plain number; nothing: it is not said.
 std::optional<std::int64_t> amount_of(const json::value* said, std::int64_t whole) {
@@ -104,6 +106,8 @@ class DisruptionController final : public Reconciler {
     status["desiredHealthy"] = desired;
     status["expectedPods"] = expected;
     status["disruptionsAllowed"] = allowed;
+    if (pods.empty())
+      wish_event(out, view, now, *budget, kBudgetKind, kNormal, "NoPods", "No matching pods found");
     forget_gone(status, view, budget->meta.ns);
     put_condition(status, allowed > 0, time_text(now, view.wall_offset()), status["observedGeneration"]);
     if (same_json(before, status))

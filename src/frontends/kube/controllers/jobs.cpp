@@ -75,6 +75,9 @@ class JobLook {
     json::object& labels = all.is_object() ? all.get_object() : all.emplace_object();
     for (const char* key : {"controller-uid", "batch.kubernetes.io/controller-uid"}) labels[key] = uid;
     for (const char* key : {"job-name", "batch.kubernetes.io/job-name"}) labels[key] = job_->meta.name;
+    json::object& own = tree_["metadata"].as_object();
+    if (part(own, "labels").is_null() || part(own, "labels").as_object().empty())
+      own["labels"] = labels;  // a Job without labels has those of its template
     out_.add(PutObject{in_place_of(*job_, std::move(tree_)), job_->meta.seq});
   }
 

@@ -77,4 +77,16 @@ void check_pods_of(const Place& spec, const PodsOf& what) {
     deadline.forbidden(format("activeDeadlineSeconds in {} is not Supported", what.in_messages));
 }
 
+std::vector<std::string> path_to_pod(std::string_view type) {
+  if (type == "cronjobs.batch")
+    return {"spec", "jobTemplate", "spec", "template"};
+  if (type == "podtemplates")
+    return {"template"};
+  for (const std::string_view one : {"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps",
+                                     "jobs.batch", "replicationcontrollers"})
+    if (type == one)
+      return {"spec", "template"};
+  return {};
+}
+
 }  // namespace lockstep::kube

@@ -5,6 +5,9 @@
 
 namespace lockstep::kube {
 
+// Where the pod stands in an object of that type, step by step; empty: nowhere.
+std::vector<std::string> path_to_pod(std::string_view type);
+
 // The template's pod, with the volumes that `claims` (a StatefulSet's volumeClaimTemplates) add to it.
 void check_template(const Place& template_place, const json::value* claims = nullptr);
 

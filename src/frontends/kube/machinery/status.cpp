@@ -92,6 +92,10 @@ Status Status::method_not_allowed(const Qualified& resource, std::string_view ve
                format("{} is not supported on resources of kind {}", verb, quoted(resource.text())));
 }
 
+Status Status::no_such_method() {
+  return plain(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
+}
+
 Status Status::not_acceptable(const std::vector<std::string>& served_types) {
   return plain(406, "NotAcceptable", "only the following media types are accepted: " + join(served_types, ", "));
 }

@@ -58,6 +58,7 @@ struct Status {
   static Status not_found(const Qualified& resource, std::string_view name);
   static Status no_such_path();  // 404 for a path that nothing serves
   static Status method_not_allowed(const Qualified& resource, std::string_view verb);
+  static Status no_such_method();  // the same, of built-in kinds
   static Status not_acceptable(const std::vector<std::string>& served_types);
   static Status already_exists(const Qualified& resource, std::string_view name);
   // "Operation cannot be fulfilled on pods "x": WHY".

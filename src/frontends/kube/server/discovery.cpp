@@ -54,6 +54,10 @@ std::optional<HttpResponse> Discovery::answer(const HttpRequest& http) {
   if (path == "/version")
     return json_answer({{"major", "1"},
                         {"minor", "34"},
+                        {"emulationMajor", "1"},
+                        {"emulationMinor", "34"},
+                        {"minCompatibilityMajor", "1"},
+                        {"minCompatibilityMinor", "33"},
                         {"gitVersion", kServerVersion},
                         {"gitCommit", ""},
                         {"gitTreeState", "clean"},

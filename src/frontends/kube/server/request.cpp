@@ -1,9 +1,11 @@
 #include "frontends/kube/server/request.h"
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/protobuf.h"
+#include "frontends/kube/server/indented.h"
 #include "model/object_share.h"
 
 namespace lockstep::kube {
@@ -100,6 +102,12 @@ std::string deprecation(const Request& request) {
 
 }  // namespace
 
+void add_warnings(Request& request, std::vector<std::string> warnings) {
+  for (std::string& one : warnings)
+    if (std::ranges::find(request.warnings, one) == request.warnings.end())
+      request.warnings.push_back(std::move(one));
+}
+
 void answer_body(const Request& request, std::string_view type, std::string body, int status) {
   HttpResponse response{status, std::string(type), std::move(body), {}};
   std::string all;
@@ -110,7 +118,7 @@ void answer_body(const Request& request, std::string_view type, std::string body
   if (!all.empty())
     response.headers["Warning"] = all;
   response.headers["Cache-Control"] = "no-cache, private";
-  request.visit->answer(std::move(response));
+  request.visit->answer(indented_if_wanted(request.http(), std::move(response)));
 }
 
 void answer_json(const Request& request, std::string body, int status) {
@@ -129,7 +137,7 @@ void answer_status(FrontVisit& visit, const Status& status) {
   HttpResponse response{status.code, "application/json", json::serialize(status.body()), {}};
   if (status.retry_after_seconds > 0)
     response.headers["Retry-After"] = std::to_string(status.retry_after_seconds);
-  visit.answer(std::move(response));
+  visit.answer(indented_if_wanted(visit.request(), std::move(response)));
 }
 
 void answer_status(const Request& request, const Status& status) {

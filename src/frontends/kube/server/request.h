@@ -62,6 +62,8 @@ void answer_json(const Request& request, std::string body, int status = 200);
 void answer_body(const Request& request, std::string_view type, std::string body, int status = 200);
 void answer_status(const Request& request, const Status& status);
 void answer_status(FrontVisit& visit, const Status& status);
+// Told with the answer, each once, however often the request is tried.
+void add_warnings(Request& request, std::vector<std::string> warnings);
 // The Status of what the core refused.
 Status status_of(const Error& error, const Qualified& resource, std::string_view name);
 

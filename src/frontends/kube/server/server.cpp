@@ -17,6 +17,8 @@
 #include "frontends/kube/server/options.h"
 #include "frontends/kube/server/pass_on.h"
 #include "frontends/kube/server/pod_actions.h"
+#include "frontends/kube/server/health.h"
+#include "frontends/kube/server/indented.h"
 #include "frontends/kube/server/pod_desk.h"
 #include "frontends/kube/server/pod_files_route.h"
 #include "frontends/kube/server/pod_streams.h"
@@ -169,7 +171,7 @@ struct KubeServer::Inner {
     if (is_measured(*request->kind))
       return answer_measured(request);
     if (!allowed(*request->kind, sub, verb))
-      return answer_status(*request, Status::method_not_allowed(request->resource(), verb));
+      return answer_status(*request, Status::no_such_method());
     const bool named = !request->target.name.empty();
     if (const auto bad = options_refusal(*request))
       return answer_status(*request, *bad);
@@ -193,7 +195,7 @@ struct KubeServer::Inner {
       return delete_object(request, tools());
     if (verb == "deletecollection")
       return delete_objects(request, tools(), *history);
-    answer_status(*request, Status::method_not_allowed(request->resource(), verb));
+    answer_status(*request, Status::no_such_method());
   }
 
   // What pods have of their own. False: it is like with other objects.
@@ -222,11 +224,10 @@ struct KubeServer::Inner {
     attempt.path = http.path;
     if (!roles->allows(user, attempt))
       return answer_status(*visit, refused(user, attempt));
-    if (http.path == "/healthz" || http.path == "/livez" || http.path == "/readyz" ||
-        http.path.starts_with("/livez/") || http.path.starts_with("/readyz/") || http.path.starts_with("/healthz/"))
-      return visit->answer({200, "text/plain; charset=utf-8", "ok", {}});
-    if (auto found = discovery.answer(http))
+    if (auto found = health_answer(http))
       return visit->answer(std::move(*found));
+    if (auto found = discovery.answer(http))
+      return visit->answer(indented_if_wanted(http, std::move(*found)));
     if (auto found = answer_issuer(http.path, powers.tokens))
       return visit->answer(std::move(*found));
     answer_status(*visit, Status::no_such_path());

@@ -11,6 +11,7 @@
 #include "frontends/kube/kinds/node_change.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/rules.h"
+#include "frontends/kube/kinds/warnings.h"
 #include "frontends/kube/kinds/versions.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/json_patch.h"
@@ -416,6 +417,7 @@ Answered<Draft> new_draft(Request& request, const WriteTools& tools, json::objec
   rules.validate(draft.tree, nullptr, errors);
   if (!errors.empty())
     return invalid_object(request, draft.tree, errors);
+  add_warnings(request, warnings_of(request.kind->type, draft.tree, nullptr));
   return draft;
 }
 
@@ -556,6 +558,9 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
     return Status::bad_request(format("the name of the object ({}) does not match the name on the URL ({})",
                                       text_at(metadata, "name"), request.target.name));
   const std::string uid = text_at(metadata, "uid"), version = text_at(metadata, "resourceVersion");
+  if (request.target.verb == "patch" && !is_apply(request) && !uid.empty() && uid != uid_text(before->meta.uid))
+    return invalid_object(request, draft.tree,
+                          {field_invalid("metadata.uid", json::value(uid), "field is immutable")});
   if (!uid.empty() && uid != uid_text(before->meta.uid))
     return Status::conflict(request.resource(), request.target.name,
                             format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid,
@@ -601,6 +606,8 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
   rules.validate_update(draft.tree, draft.old, sub, errors);
   if (!errors.empty())
     return invalid_object(request, draft.tree, errors);
+  if (sub.empty())
+    add_warnings(request, warnings_of(request.kind->type, draft.tree, &draft.old));
   if (managers == Managers::kTracked)
     note_manager(request, draft.tree, &draft.old);
   if (has_generation(*request.kind) && is_another_wish(*request.kind, draft.tree, draft.old)) {

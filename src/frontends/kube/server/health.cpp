@@ -1,0 +1,42 @@
+#include "frontends/kube/server/health.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace lockstep::kube {
+
+namespace {
+
+// By the names under which scripts look for them. Source: kubernetes.io/docs/reference/using-api/health-checks.
+constexpr std::string_view kChecks[] = {"ping", "log", "etcd", "poststarthook/start-apiextensions-controllers",
+                                        "poststarthook/rbac/bootstrap-roles"};
+
+HttpResponse plain(int status, std::string text) {
+  return {status, "text/plain; charset=utf-8", std::move(text), {{"X-Content-Type-Options", "nosniff"}}};
+}
+
+}  // namespace
+
+std::optional<HttpResponse> health_answer(const HttpRequest& http) {
+  for (const std::string_view name : {"healthz", "livez", "readyz"}) {
+    const std::string root = "/" + std::string(name);
+    if (http.path != root && !http.path.starts_with(root + "/"))
+      continue;
+    if (http.path != root && http.path != root + "/")
+      return std::ranges::find(kChecks, std::string_view(http.path).substr(root.size() + 1)) == std::end(kChecks)
+                 ? plain(404, "404 page not found\n")
+                 : plain(200, "ok");
+    if (!http.query.contains("verbose"))
+      return plain(200, "ok");
+    const auto excluded = http.query.find("exclude");
+    std::string out;
+    for (const std::string_view check : kChecks)
+      out += excluded != http.query.end() && excluded->second == check ? format("[+]{} excluded: ok\n", check)
+                                                                       : format("[+]{} ok\n", check);
+    return plain(200, format("{}{} check passed\n", out, name));
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::kube
