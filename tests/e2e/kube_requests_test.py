@@ -56,8 +56,45 @@ class Requests(unittest.TestCase):
         self.refused(415, "POST", MAPS, "a=b", kind="application/x-www-form-urlencoded")
         self.refused(422, "PATCH", MAPS + "/kube-root-ca.crt?force=true", {}, kind=MERGE, field="force")
 
+    def test_answers_for_people(self):
+        self.root.must("POST", MAPS, {"metadata": {"name": "seen"}, "data": {"a": "b: c"}})
+        read = lambda **words: self.root.open("GET", MAPS + "/seen", **words).read().decode()
+        self.assertIn('\n  "data": {\n    "a": "b: c"\n  }', read(headers={"User-Agent": "curl/8"}))
+        self.assertNotIn("\n", read())
+        text = read(accept="application/yaml")
+        self.assertEqual(yaml.safe_load(text)["data"], {"a": "b: c"})
+        self.assertTrue(text.startswith("apiVersion: v1\ndata:\n  a: "), text)
+        self.assertEqual(self.root.ask("GET", "/readyz?verbose")[1].splitlines()[-1], "readyz check passed")
+
+    def test_warnings(self):
+        def warned(path, body, method="POST", **words):
+            reply = self.root.open(method, path, body, **words)
+            text = reply.read()
+            self.assertLess(reply.status, 300, text)
+            return reply.headers["Warning"] or ""
+        twice = template(containers=[{"name": "c", "image": "i", "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}], "ports": [{"containerPort": 80}] * 2}],
+                         nodeSelector={"beta.kubernetes.io/os": "linux"})
+        words = warned(APPS + "/deployments?dryRun=All", deployment("with.dots", template=twice))
+        self.assertIn("metadata.name: this is used in Pod names and hostnames", words)
+        self.assertIn('spec.template.spec.containers[0].env[1]: hides previous definition of \\"A\\"', words)
+        self.assertIn("spec.template.spec.containers[0].ports[1]: duplicate port definition with spec.template.spec.containers[0].ports[0]", words)
+        self.assertIn("spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14", words)
+        self.assertIn("spec.externalIPs is ignored for headless services",
+                      warned(SERVICES + "?dryRun=All", {"metadata": {"name": "h"}, "spec": {"clusterIP": "None", "externalIPs": ["1.2.3.4"], "ports": [{"port": 80}]}}))
+        # A namespace's level is told about the pods that are there.
+        self.root.must("POST", CORE, {"metadata": {"name": "level"}})
+        eventually(lambda: self.root.ask("GET", CORE + "/level/serviceaccounts/default")[0] == 200, what="the namespace is ready")
+        self.root.must("POST", CORE + "/level/pods", {"metadata": {"name": "open"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+        words = warned(CORE + "/level", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}, "PATCH", kind=MERGE)
+        self.assertIn('existing pods in namespace \\"level\\" violate the new PodSecurity enforce level \\"restricted:latest\\"', words)
+        self.assertIn("open: allowPrivilegeEscalation != false", words)
+        self.refused(422, "PATCH", CORE + "/level", {"metadata": {"labels": {"pod-security.kubernetes.io/warn": "much"}}}, kind=MERGE,
+                     field="metadata.labels[pod-security.kubernetes.io/warn]")
+
     def test_deletions_say_what_went(self):
         self.root.must("POST", MAPS, {"metadata": {"name": "gone"}})
+        self.refused(422, "DELETE", MAPS + "/gone?propagationPolicy=Foreground&orphanDependents=true", field="propagationPolicy")
+        self.assertIn("does not match the UID in record", self.refused(409, "DELETE", MAPS + "/gone", {"preconditions": {"uid": "x"}})["message"])
         self.refused(422, "DELETE", MAPS + "/gone", {"propagationPolicy": "Orphan", "orphanDependents": True}, field="propagationPolicy")
         self.assertEqual(self.root.must("DELETE", MAPS + "/gone?dryRun=All")["status"], "Success")
         self.assertEqual(self.root.must("DELETE", MAPS + "/gone")["status"], "Success")
@@ -65,6 +102,10 @@ class Requests(unittest.TestCase):
         self.assertEqual(self.root.must("DELETE", SERVICES + "/gone")["kind"], "Service", "of some kinds the object itself is shown")
 
     def test_what_is_fixed_stays(self):
+        self.root.must("POST", MAPS, {"metadata": {"name": "fixed"}})
+        self.refused(422, "PATCH", MAPS + "/fixed", {"metadata": {"uid": "x"}}, kind=MERGE, field="metadata.uid")
+        self.refused(422, "PATCH", MAPS + "/fixed", {"kind": "Secret"}, kind=MERGE, field="patch")
+        self.refused(400, "PATCH", MAPS + "/fixed", {"metadata": {"namespace": "kube-system"}}, kind=MERGE)
         self.root.must("POST", APPS + "/deployments", deployment("fixed"))
         self.refused(422, "PATCH", APPS + "/deployments/fixed", {"spec": {"selector": {"matchLabels": {"a": "b", "c": "d"}}, "template": {"metadata": {"labels": {"c": "d"}}}}},
                      kind=MERGE, field="spec.selector")
@@ -72,6 +113,9 @@ class Requests(unittest.TestCase):
         self.root.must("POST", BATCH + "/jobs", job)
         eventually(lambda: "selector" in self.root.must("GET", BATCH + "/jobs/fixed")["spec"], what="its controller has seen it")
         self.refused(422, "PATCH", BATCH + "/jobs/fixed", {"spec": {"template": {"spec": {"dnsPolicy": "Default"}}}}, kind=MERGE, field="spec.template")
+        self.assertEqual(self.root.must("GET", BATCH + "/jobs/fixed")["metadata"]["labels"]["job-name"], "fixed", "it has its template's labels")
+        self.refused(422, "POST", BATCH + "/jobs", {"metadata": {"name": "in.dex"}, "spec": {"completionMode": "Indexed", "completions": 2, "template": template(restartPolicy="Never")}},
+                     field="metadata.name")
         self.patch(BATCH + "/jobs/fixed", {"spec": {"template": {"spec": {"nodeSelector": {"x": "y"}}}}})  # nothing of it has started
         claims = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
         self.root.must("POST", APPS + "/statefulsets", {"metadata": {"name": "fixed"}, "spec": {

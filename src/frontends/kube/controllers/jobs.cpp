@@ -73,11 +73,14 @@ class JobLook {
     json::object& in = metadata.is_object() ? metadata.get_object() : metadata.emplace_object();
     json::value& all = in["labels"];
     json::object& labels = all.is_object() ? all.get_object() : all.emplace_object();
+    // A Job without labels has those of its template.
+    json::object& own = tree_["metadata"].as_object();
+    const json::object* said = member_object(own, "labels");
+    const bool shares_labels = !said || said->empty() || *said == labels;
     for (const char* key : {"controller-uid", "batch.kubernetes.io/controller-uid"}) labels[key] = uid;
     for (const char* key : {"job-name", "batch.kubernetes.io/job-name"}) labels[key] = job_->meta.name;
-    json::object& own = tree_["metadata"].as_object();
-    if (part(own, "labels").is_null() || part(own, "labels").as_object().empty())
-      own["labels"] = labels;  // a Job without labels has those of its template
+    if (shares_labels)
+      own["labels"] = labels;
     out_.add(PutObject{in_place_of(*job_, std::move(tree_)), job_->meta.seq});
   }
 

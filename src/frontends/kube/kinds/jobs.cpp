@@ -13,6 +13,7 @@
 #include "frontends/kube/kinds/pod_templates.h"
 #include "frontends/kube/kinds/time_zone.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/names.h"
 
 namespace lockstep::kube {
 
@@ -205,6 +206,16 @@ void check_job_change(const Place& spec, const Place& before, bool started) {
     made.invalid("field is immutable");
 }
 
+// The last index makes the longest name.
+void check_pod_name(const Place& name, const Place& spec) {
+  const std::int64_t completions = spec["completions"].number().value_or(0);
+  if (!spec["completionMode"].is("Indexed") || completions <= 0)
+    return;
+  const std::string last = format("{}-{}", name.text(), completions - 1);
+  if (!dns_label_faults(last).empty())
+    name.invalid("will not able to create pod with invalid DNS label: " + last);
+}
+
 class JobRules final : public KindRules {
  public:
   void validate(const json::object& tree, const json::object* old, FieldErrors& out) const override {
@@ -212,8 +223,10 @@ class JobRules final : public KindRules {
     if (old && same_json(spec.value(), part(*old, "spec")))
       return;
     check_job(spec);
-    if (!old)
+    if (!old) {
+      check_pod_name(Place(part(part(tree, "metadata"), "name"), "metadata.name", out), spec);
       return check_job_selector(spec);
+    }
     check_job_change(spec, Place(part(*old, "spec"), "spec", out), !text_in(part(*old, "status"), "startTime").empty());
   }
 };

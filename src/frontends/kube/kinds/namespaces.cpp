@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 
+#include "base/text.h"
 #include "frontends/kube/kinds/families.h"
+#include "frontends/kube/kinds/place.h"
 #include "frontends/kube/machinery/json_tree.h"
 
 namespace lockstep::kube {
@@ -11,6 +13,7 @@ namespace lockstep::kube {
 namespace {
 
 constexpr const char* kFinalizer = "kubernetes";
+constexpr std::string_view kLevelLabel = "pod-security.kubernetes.io/";
 constexpr const char* kNameLabel = "kubernetes.io/metadata.name";
 
 bool names_finalizer(const json::value& tree) {
@@ -56,6 +59,26 @@ class NamespaceRules final : public KindRules {
     if (subresource != "finalize")
       tree["spec"] = spec ? *spec : json::value(json::object());
     keep_envelope(tree);
+  }
+
+  void validate(const json::object& tree, const json::object* old, FieldErrors& out) const override {
+    const Place labels(part(part(tree, "metadata"), "labels"), "metadata.labels", out);
+    for (const auto& [key, label] : labels.map())
+      if (key.starts_with(kLevelLabel) &&
+          !(old && same_json(label.value(), part(part(part(*old, "metadata"), "labels"), key))))
+        check_level(label, key.ends_with("-version"));
+  }
+
+ private:
+  // Source: k8s.io/pod-security-admission api (ParseLevel, ParseVersion).
+  static void check_level(const Place& label, bool is_version) {
+    const std::string text = label.text();
+    if (!is_version) {
+      if (text != "privileged" && text != "baseline" && text != "restricted")
+        label.invalid("must be one of privileged, baseline, restricted");
+    } else if (text != "latest" && !(text.starts_with("v1.") && parse_uint(text.substr(3)))) {
+      label.invalid("must be \"latest\" or \"v1.x\"");
+    }
   }
 };
 

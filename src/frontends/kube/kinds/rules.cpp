@@ -20,6 +20,7 @@ const KindRules& rules_of(std::string_view type) {
       {"persistentvolumes", volume_rules},
       {"resourcequotas", quota_rules},
       {"limitranges", limit_range_rules},
+      {"certificatesigningrequests.certificates.k8s.io", certificate_request_rules},
       {"leases.coordination.k8s.io", lease_rules},
       {"storageclasses.storage.k8s.io", storage_class_rules},
       {"deployments.apps", deployment_rules},

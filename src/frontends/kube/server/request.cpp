@@ -1,16 +1,20 @@
 #include "frontends/kube/server/request.h"
 
 #include <algorithm>
+#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/protobuf.h"
+#include "frontends/kube/machinery/yaml_text.h"
 #include "frontends/kube/server/indented.h"
 #include "model/object_share.h"
 
 namespace lockstep::kube {
 
 namespace {
+
+constexpr std::size_t kYamlMax = 4 << 20;  // longer answers are JSON, which is YAML too
 
 std::string_view parameter(const std::vector<std::string>& parts, std::string_view name) {
   for (const std::string& part : parts) {
@@ -62,6 +66,8 @@ Answered<Accepted> accepted_by(const HttpRequest& http, bool has_protobuf) {
     const std::string_view type = parts.empty() ? std::string_view() : trim(parts.front());
     if (type == kProtobufType && has_protobuf && parameter(parts, "as").empty())
       return Accepted{Accepted::Form::kWhole, "v1", true};
+    if (type == "application/yaml" && parameter(parts, "as").empty())
+      return Accepted{Accepted::Form::kWhole, "v1", false, true};
     if (type != "application/json" && type != "*/*" && type != "application/*")
       continue;
     const std::string_view as = parameter(parts, "as");
@@ -110,6 +116,10 @@ void add_warnings(Request& request, std::vector<std::string> warnings) {
 
 void answer_body(const Request& request, std::string_view type, std::string body, int status) {
   HttpResponse response{status, std::string(type), std::move(body), {}};
+  if (request.accepted.yaml && type == kJsonType && response.body.size() <= kYamlMax) {
+    response.body = yaml_text(json::parse(response.body));
+    response.content_type = "application/yaml";
+  }
   std::string all;
   const auto warn = [&](const std::string& words) { all += (all.empty() ? "" : ", ") + warning_header(words); };
   if (const std::string words = deprecation(request); !words.empty())

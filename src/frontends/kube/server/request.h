@@ -24,6 +24,7 @@ struct Accepted {
   enum class Form : unsigned char { kWhole, kMetadata, kTable } form = Form::kWhole;
   std::string version = "v1";  // of Table and PartialObjectMetadata
   bool protobuf = false;       // whole objects, Statuses and lists as protobuf; else as JSON
+  bool yaml = false;           // likewise as YAML
 };
 
 struct Request {

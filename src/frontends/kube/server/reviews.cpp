@@ -71,10 +71,10 @@ std::vector<Cause> faults_of(const json::value& spec, bool of_self) {
                    "spec.nonResourceAttributes"});
   if (!resource && !path)
     out.push_back({"FieldValueInvalid",
-                   "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified",
+                   "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified",
                    "spec.resourceAttributes"});
   if (!of_self && text_in(spec, "user").empty() && texts_in(spec, "groups").empty())
-    out.push_back({"FieldValueInvalid", "Invalid value: at least one of user or group must be specified", "spec.user"});
+    out.push_back({"FieldValueInvalid", "Invalid value: \"\": at least one of user or group must be specified", "spec.user"});
   return out;
 }
 
@@ -138,6 +138,10 @@ void create_review(const Asked& request, const RoleBook& roles, const TokenPower
   if (kind.ends_with("AccessReview"))
     if (auto faults = faults_of(spec, kind == "SelfSubjectAccessReview"); !faults.empty())
       return answer_status(*request, Status::invalid({request->kind->group, kind}, "", std::move(faults)));
+  if (kind == "SelfSubjectRulesReview" && text_in(spec, "namespace").empty())
+    return answer_status(*request, Status::bad_request("no namespace on request"));
+  if (kind == "TokenReview" && text_in(spec, "token").empty())
+    return answer_status(*request, Status::bad_request("token is required for TokenReview in authentication"));
   if (kind == "SelfSubjectReview") {
     tree.erase("spec");
     tree["status"] = {{"userInfo", user_object(request->user)}};

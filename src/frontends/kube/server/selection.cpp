@@ -8,6 +8,7 @@
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/versions.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/quoted.h"
 #include "frontends/kube/machinery/selectors.h"
 
 namespace lockstep::kube {
@@ -40,6 +41,13 @@ std::string field_of(const json::value& body, std::string_view path) {
   return is_number(*at) ? number_text(*at) : std::string(text_of(*at));
 }
 
+// Kinds that have fields of their own say it in other words than those that have none.
+std::string unknown_field(const Kind& kind, const std::string& field) {
+  if (!kind.selectable.empty())
+    return "field label not supported: " + field;
+  return format("{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", quoted(field));
+}
+
 }  // namespace
 
 Answered<Selection> selection_of(const Request& request) {
@@ -55,7 +63,7 @@ Answered<Selection> selection_of(const Request& request) {
       continue;
     reads_body = true;
     if (std::ranges::find(request.kind->selectable, term.field) == request.kind->selectable.end())
-      return Status::bad_request(format("field label not supported: {}", term.field));
+      return Status::bad_request(unknown_field(*request.kind, term.field));
     term.field = stored_path(request.kind->type, request.api_version, term.field);
   }
   Selection selection;

@@ -224,6 +224,8 @@ struct KubeServer::Inner {
     attempt.path = http.path;
     if (!roles->allows(user, attempt))
       return answer_status(*visit, refused(user, attempt));
+    if (http.method != "GET" && http.method != "HEAD")
+      return answer_status(*visit, Status::no_such_method());
     if (auto found = health_answer(http))
       return visit->answer(std::move(*found));
     if (auto found = discovery.answer(http))

@@ -18,6 +18,7 @@
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/managed_fields.h"
 #include "frontends/kube/machinery/merge_patch.h"
+#include "frontends/kube/machinery/quoted.h"
 #include "frontends/kube/machinery/strategic_patch.h"
 #include "frontends/kube/machinery/typed.h"
 #include "frontends/kube/server/body.h"
@@ -681,9 +682,18 @@ Answered<json::object> patched(const Request& request, json::object tree) {
                                            "application/strategic-merge-patch+json", "application/apply-patch+yaml"});
   if (!out.is_object())
     return Status::bad_request("the patch leaves no object");
-  if (const json::value* metadata = out.get_object().if_contains("metadata"); metadata && !metadata->is_object())
+  json::object& made = out.get_object();
+  if (const json::value* metadata = made.if_contains("metadata"); metadata && !metadata->is_object())
     return bad_patch("metadata is no object");
-  return std::move(out.get_object());
+  std::string api_version;
+  const std::string asked(sent_kind(request, api_version).kind), kind_now = text_at(made, "kind");
+  if (!kind_now.empty() && kind_now != asked)
+    return bad_patch(format("no kind {} is registered for {} here: it is {}", quoted(kind_now),
+                            text_at(made, "apiVersion"), asked));
+  if (const std::string ns = text_at(metadata_of(made), "namespace");
+      request.kind->namespaced && !ns.empty() && ns != request.target.ns)
+    return Status::bad_request("the namespace of the provided object does not match the namespace sent on the request");
+  return std::move(made);
 }
 
 void try_apply(const Asked& request, const WriteTools& tools, int tries) {
@@ -790,7 +800,8 @@ Answered<Deletion> deletion_of(Request& request) {
   if (policy.empty())
     policy = query_of(request.http(), "propagationPolicy");
   const json::value* orphans = options.if_contains("orphanDependents");
-  const bool says_both = orphans && orphans->is_bool() && !policy.empty();
+  const bool says_both =
+      ((orphans && orphans->is_bool()) || !query_of(request.http(), "orphanDependents").empty()) && !policy.empty();
   if (says_both)
     return Status::invalid(
         {"meta.k8s.io", "DeleteOptions"}, "",
@@ -806,7 +817,7 @@ Answered<Deletion> deletion_of(Request& request) {
     return Status::invalid(
         {"meta.k8s.io", "DeleteOptions"}, "",
         {{"FieldValueNotSupported",
-          format("Unsupported value: \"{}\": supported values: \"Background\", \"Foreground\", \"Orphan\"", policy),
+          format("Unsupported value: \"{}\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"", policy),
           "propagationPolicy"}});
   const bool deletes = (orphans && orphans->is_bool()) || !query_of(request.http(), "orphanDependents").empty();
   if (policy.empty() && !deletes && keeps_dependents(request.kind->type)) {
@@ -942,17 +953,18 @@ void try_delete(const Asked& request, const WriteTools& tools, const Deletion& h
   if (!in_its_version(request, tools, object, [=] { try_delete(request, tools, how, tries); }))
     return;
   if (!how.uid.empty() && how.uid != uid_text(object->meta.uid))
-    return answer_status(*request,
-                         Status::conflict(request->resource(), request->target.name,
-                                          format("Precondition failed: UID in precondition: {}, UID in object meta: {}",
-                                                 how.uid, uid_text(object->meta.uid))));
+    return answer_status(
+        *request, Status::conflict({request->kind->group, request->kind->kind}, request->target.name,
+                                   format("the UID in the precondition ({}) does not match the UID in record ({}). The "
+                                          "object might have been deleted and then recreated",
+                                          how.uid, uid_text(object->meta.uid))));
   if (!how.version.empty() && how.version != std::to_string(object->meta.seq))
     return answer_status(
         *request,
-        Status::conflict(
-            request->resource(), request->target.name,
-            format("Precondition failed: ResourceVersion in precondition: {}, ResourceVersion in object meta: {}",
-                   how.version, object->meta.seq)));
+        Status::conflict({request->kind->group, request->kind->kind}, request->target.name,
+                         format("the ResourceVersion in the precondition ({}) does not match the ResourceVersion in "
+                                "record ({}). The object might have been modified",
+                                how.version, object->meta.seq)));
   if (object->type == kNamespaces &&
       std::ranges::find(kLastingNamespaces, object->meta.name) != std::end(kLastingNamespaces))
     return answer_status(
