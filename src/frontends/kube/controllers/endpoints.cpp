@@ -136,6 +136,14 @@ json::object target_port(const json::value& port) {
   return out;
 }
 
+// As Endpoints have them, where a port without a name says nothing of it; in slices it has an empty one.
+json::array named_ports(json::array ports) {
+  for (json::value& port : ports)
+    if (text_in(port, "name").empty())
+      port.as_object().erase("name");
+  return ports;
+}
+
 // The ports by which one target is reached: each pod says itself which number a name stands for.
 json::array ports_at(const json::value& spec, const Target& target) {
   json::array out;
@@ -221,7 +229,7 @@ class EndpointController final : public Reconciler {
       }
       if (subset.empty())
         continue;
-      subset["ports"] = group.ports;
+      subset["ports"] = named_ports(group.ports);
       subsets.push_back(std::move(subset));
     }
     if (!subsets.empty())

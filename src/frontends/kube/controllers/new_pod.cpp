@@ -70,6 +70,13 @@ json::object with_own_name(json::object changed, const json::object& tree) {
   return changed;
 }
 
+// Of an event about a pod that was made, or deleted.
+std::string words(const WorkloadKind& kind, const Object& owner, bool made, const std::string& pod) {
+  if (kind.kind == "StatefulSet")
+    return format("{} Pod {} in StatefulSet {} successful", made ? "create" : "delete", pod, owner.meta.name);
+  return (made ? "Created pod: " : "Deleted pod: ") + pod;
+}
+
 }  // namespace
 
 json::object pod_from_template(const json::value& pod_template, const Object& owner, const WorkloadKind& kind) {
@@ -121,6 +128,7 @@ std::optional<std::string> NewPods::add(json::object tree) {
     metadata["name"] = name_for(metadata);
   const std::string name = text_in(metadata, "name");
   tree["metadata"].as_object()["creationTimestamp"] = time_text(now_, view_.wall_offset());
+  tree["metadata"].as_object()["generation"] = 1;
   if (auto refused = complete(view_, now_, tree))
     return refused;
   rules_of(kPodType).prepare_create(tree);
@@ -198,7 +206,7 @@ void NewPods::wish(Wishes& out) {
       add_reading(read, {std::string(kPodType), ns, name}, 0);
       bodies.push_back(std::move(pods_[i].body));
       bodies.emplace_back(
-          PutObject{event_about(view_, now_, owner_, kind_, kNormal, "SuccessfulCreate", "Created pod: " + name), 0});
+          PutObject{event_about(view_, now_, owner_, kind_, kNormal, "SuccessfulCreate", words(kind_, owner_, true, name)), 0});
     }
     for (CommandBody& quota : quotas) bodies.push_back(std::move(quota));
     quotas.clear();
@@ -221,7 +229,7 @@ void wish_failed_create(Wishes& out, const ObjectView& view, Instant now, const 
 void wish_pod_gone(Wishes& out, const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
                    const Object& pod) {
   out.add(RemoveObject{pod.type, pod.meta.ns, pod.meta.name, pod.meta.seq}, resting_on(owner),
-          {PutObject{event_about(view, now, owner, kind, kNormal, "SuccessfulDelete", "Deleted pod: " + pod.meta.name),
+          {PutObject{event_about(view, now, owner, kind, kNormal, "SuccessfulDelete", words(kind, owner, false, pod.meta.name)),
                      0}});
 }
 

@@ -123,7 +123,7 @@ void check_stateful_change(const Place& spec, const Place& before) {
 
 using Check = void (*)(const Place& spec);
 
-class WorkloadRules final : public KindRules {
+class WorkloadRules : public KindRules {
  public:
   explicit WorkloadRules(Check check, bool fixed_selector = true, bool stateful = false)
       : check_(check), fixed_selector_(fixed_selector), stateful_(stateful) {}
@@ -147,6 +147,26 @@ class WorkloadRules final : public KindRules {
   bool fixed_selector_, stateful_;
 };
 
+// Which of its templates a DaemonSet has, counted in an annotation that is the server's own.
+class DaemonSetRules final : public WorkloadRules {
+ public:
+  DaemonSetRules() : WorkloadRules(check_daemon_set) {}
+  void prepare_create(json::object& tree) const override { put(tree, 1); }
+  void prepare_update(json::object& tree, const json::object& old, std::string_view) const override {
+    const auto before = parse_int(text_in(part(part(old, "metadata"), "annotations"), kTemplateNumber)).value_or(1);
+    const bool other = !same_json(part(part(tree, "spec"), "template"), part(part(old, "spec"), "template"));
+    put(tree, before + other);
+  }
+
+ private:
+  static constexpr const char* kTemplateNumber = "deprecated.daemonset.template.generation";
+  static void put(json::object& tree, std::int64_t number) {
+    json::value& metadata = tree["metadata"];
+    json::value& notes = (metadata.is_object() ? metadata.get_object() : metadata.emplace_object())["annotations"];
+    (notes.is_object() ? notes.get_object() : notes.emplace_object())[kTemplateNumber] = std::to_string(number);
+  }
+};
+
 }  // namespace
 
 const KindRules& deployment_rules() {
@@ -162,7 +182,7 @@ const KindRules& replication_controller_rules() {
   return rules;
 }
 const KindRules& daemon_set_rules() {
-  static const WorkloadRules rules(check_daemon_set);
+  static const DaemonSetRules rules;
   return rules;
 }
 const KindRules& stateful_set_rules() {

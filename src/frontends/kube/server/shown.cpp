@@ -30,7 +30,25 @@ json::object metadata_of(const Request& request, const Object& object, Seq seq, 
           {"metadata", std::move(metadata)}};
 }
 
-constexpr std::string_view kNodes = "nodes";
+constexpr std::string_view kNodes = "nodes", kNamespaces = "namespaces";
+
+bool is_going(const Object& object) { return object.meta.extra && object.meta.extra->deleting; }
+
+// A namespace's own finalizer is shown in its spec alone (kinds/namespaces.cpp).
+void hide_finalizer(json::object& metadata) {
+  const json::array* all = member_array(metadata, "finalizers");
+  if (!all)
+    return;
+  json::array others;
+  for (const json::value& one : *all)
+    if (text_of(one) != "kubernetes")
+      others.push_back(one);
+  if (others.empty())
+    metadata.erase("finalizers");
+  else
+    metadata["finalizers"] = std::move(others);
+}
+
 WallTime wall_of(const Request& request) {
   const auto read = request.visit->read();
   return WallTime{(read->now + wall_offset_of(*read)).us};
@@ -93,6 +111,10 @@ json::object shown_tree(const Request& request, const Object& object, json::stor
       show_lease(tree, *node, read->now, wall_offset_of(*read));
   if (object.type == kPods)
     show_records(request, object, tree, then);
+  else if (is_going(object))
+    tree["metadata"].as_object()["deletionGracePeriodSeconds"] = 0;
+  if (object.type == kNamespaces)
+    hide_finalizer(tree["metadata"].as_object());
   from_stored(object.type, request.api_version, tree);
   if (request.kind->custom && request.kind->custom->has_defaults)
     fill_defaults(tree, *request.kind->schema, wall_of(request));
@@ -139,7 +161,8 @@ void append_shown(std::string& out, const Request& request, const Object& object
     out += json::serialize(metadata_of(request, object, seq, then));
   else if (is_scale(request))
     out += json::serialize(scale_of(shown_tree(request, object), scale_paths(request)));
-  else if (object.type == kNodes || object.type == kPods || is_node_lease(object) ||
+  else if (object.type == kNodes || object.type == kPods || object.type == kNamespaces || is_going(object) ||
+           is_node_lease(object) ||
            is_converted(object.type, request.api_version) ||
            (request.kind->custom && (request.kind->custom->has_defaults || request.kind->custom->notes_version)))
     append_tree(out, request, object, seq, then);

@@ -132,6 +132,8 @@ Object object_of(std::string_view type, json::object tree) {
     for (const json::value& one : finalizers->get_array()) extra.finalizers.emplace_back(text_of(one));
   for (const char* own : {"name", "namespace", "uid", "resourceVersion", "finalizers", "deletionTimestamp"})
     metadata.erase(own);
+  if (object.type != "pods")  // only those have a time to go; of others it is always 0
+    metadata.erase("deletionGracePeriodSeconds");
   if (extra != MetaExtra{})
     object.meta.extra = std::make_shared<const MetaExtra>(std::move(extra));
   object.body = body_text(std::move(tree));
