@@ -399,6 +399,7 @@ bool HttpSession::learn_peer() {
   peer_.certificate_name = certificate.name;
   peer_.certificate_role = certificate.role;
   peer_.certificate_serial = certificate.serial;
+  peer_.certificate_groups = certificate.groups;
   if (host_->introduce(this, caller_of(peer_, host_->own_uid))) {
     receiving_ = host_->lanes->hold(caller(), HttpHold::Of::kMemory);
     *answering_ = host_->lanes->hold(caller(), HttpHold::Of::kMemory);

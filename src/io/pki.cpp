@@ -25,6 +25,8 @@ namespace {
 
 constexpr Duration kCaValid = hours(24 * 3650);
 constexpr Duration kClockSkew = minutes(10);  // machines disagree about the time
+constexpr Duration kGuestSkew = minutes(5);   // as other signers date back
+constexpr int kRsaBitsMin = 2048, kRsaBitsMax = 8192;
 constexpr std::size_t kPemMax = 64 << 10;
 
 template <auto Free>
@@ -95,11 +97,11 @@ Result<void> set_name(X509_NAME* name, const char* part, const std::string& valu
   return {};
 }
 
-void set_validity(X509* certificate, Duration valid) {
+void set_validity(X509* certificate, Duration valid, Duration skew = kClockSkew) {
   const time_t now = ::time(nullptr);
   const time_t end = now + valid.seconds();
   // Also for certificates that are born expired, which tests need, the beginning comes before the end.
-  const time_t begin = std::min<time_t>(now, end) - kClockSkew.seconds();
+  const time_t begin = std::min<time_t>(now, end) - skew.seconds();
   ASN1_TIME_set(X509_getm_notBefore(certificate), begin);
   ASN1_TIME_set(X509_getm_notAfter(certificate), end);
 }
@@ -203,16 +205,19 @@ struct ClusterCa::Inner {
     X509* x = made.get();
     X509_set_version(x, X509_VERSION_3);
     set_serial(x);
-    set_validity(x, ask.valid);
+    set_validity(x, ask.valid, ask.role == kGuestRole ? kGuestSkew : kClockSkew);
     if (ask.name.empty())
       return invalid("a certificate needs a name");
     TRY(set_name(X509_get_subject_name(x), "CN", ask.name));
     TRY(set_name(X509_get_subject_name(x), "OU", ask.role));
+    for (const std::string& group : ask.groups) TRY(set_name(X509_get_subject_name(x), "O", group));
     X509_set_issuer_name(x, X509_get_subject_name(certificate.get()));
     X509_set_pubkey(x, public_key);
     add_extension(x, certificate.get(), NID_basic_constraints, "critical,CA:FALSE");
-    add_extension(x, certificate.get(), NID_key_usage, "critical,digitalSignature");
-    add_extension(x, certificate.get(), NID_ext_key_usage, "serverAuth,clientAuth");
+    const bool guest = ask.role == kGuestRole;
+    add_extension(x, certificate.get(), NID_key_usage,
+                  guest ? "critical,digitalSignature,keyEncipherment" : "critical,digitalSignature");
+    add_extension(x, certificate.get(), NID_ext_key_usage, guest ? "clientAuth" : "serverAuth,clientAuth");
     add_extension(x, certificate.get(), NID_subject_key_identifier, "hash");
     add_extension(x, certificate.get(), NID_authority_key_identifier, "keyid");
     TRY(add_hosts(x, ask.hosts));
@@ -315,20 +320,68 @@ bool ClusterCa::is_usable_on_disk() const {
   return is_usable;
 }
 
-Result<std::string> ClusterCa::sign(const std::string& request_pem, const CertificateAsk& ask) const {
-  if (request_pem.size() > kPemMax)
+namespace {
+
+struct ReadRequest {
+  Request request;
+  Key key;
+};
+
+// fits: the kinds of keys that are not too weak, and take no long time to compute with.
+Result<ReadRequest> parse_request(const std::string& pem, bool (*fits)(EVP_PKEY*), const char* wanted) {
+  if (pem.size() > kPemMax)
     return invalid("the certificate request is too long");
-  const Request request(PEM_read_bio_X509_REQ(reader(request_pem).get(), nullptr, nullptr, nullptr));
-  if (!request)
+  ReadRequest out{Request(PEM_read_bio_X509_REQ(reader(pem).get(), nullptr, nullptr, nullptr)), {}};
+  if (!out.request)
     return crypto_error("cannot read the certificate request");
-  const Key key(X509_REQ_get_pubkey(request.get()));
-  if (!key)
+  out.key.reset(X509_REQ_get_pubkey(out.request.get()));
+  if (!out.key)
     return crypto_error("cannot read the key of the certificate request");
-  // What make_key_and_request() makes, and nothing that takes long to compute with.
-  if (EVP_PKEY_is_a(key.get(), "EC") != 1 || EVP_PKEY_get_bits(key.get()) != 256)
-    return invalid("the certificate request has no key of the curve P-256: use `lockstep node join`");
-  if (X509_REQ_verify(request.get(), key.get()) != 1)
+  if (!fits(out.key.get()))
+    return invalid(wanted);
+  if (X509_REQ_verify(out.request.get(), out.key.get()) != 1)
     return crypto_error("the certificate request is not signed by its own key");
+  return out;
+}
+
+// What make_key_and_request() makes.
+bool is_our_kind(EVP_PKEY* key) { return EVP_PKEY_is_a(key, "EC") == 1 && EVP_PKEY_get_bits(key) == 256; }
+
+bool is_common_kind(EVP_PKEY* key) {
+  const int bits = EVP_PKEY_get_bits(key);
+  if (EVP_PKEY_is_a(key, "RSA") == 1)
+    return bits >= kRsaBitsMin && bits <= kRsaBitsMax;
+  return EVP_PKEY_is_a(key, "ED25519") == 1 || (EVP_PKEY_is_a(key, "EC") == 1 && bits >= 256 && bits <= 521);
+}
+
+Result<ReadRequest> parse_guest_request(const std::string& pem) {
+  return parse_request(pem, is_common_kind,
+                       "the certificate request's key is none of RSA (2048 to 8192 bits), ECDSA or Ed25519");
+}
+
+}  // namespace
+
+Result<RequestFacts> read_request(const std::string& pem) {
+  const ReadRequest read = TRY(parse_guest_request(pem));
+  const X509_NAME* subject = X509_REQ_get_subject_name(read.request.get());
+  const auto names = name_parts(subject, NID_commonName);
+  return RequestFacts{names.empty() ? std::string() : names.front(), name_parts(subject, NID_organizationName)};
+}
+
+Result<std::string> ClusterCa::sign_guest(const std::string& request_pem, const std::string& name,
+                                          const std::vector<std::string>& groups, Duration valid) const {
+  const ReadRequest read = TRY(parse_guest_request(request_pem));
+  const auto made = TRY(inner_->make(
+      read.key.get(),
+      {.name = format("{}:{}", kGuestRole, name), .role = kGuestRole, .hosts = {}, .valid = valid, .groups = groups}));
+  return certificate_text(made.get());
+}
+
+Result<std::string> ClusterCa::sign(const std::string& request_pem, const CertificateAsk& ask) const {
+  const ReadRequest read = TRY(
+      parse_request(request_pem, is_our_kind,
+                    "the certificate request has no key of the curve P-256: use `lockstep node join`"));
+  const Key& key = read.key;
   const auto made = TRY(inner_->make(key.get(), ask));
   return certificate_text(made.get());
 }

@@ -23,6 +23,7 @@ struct CertificateAsk {
   std::string role;                // OU, at most 64 characters
   std::vector<std::string> hosts;  // names and addresses it is reached by
   Duration valid = certificate_life();
+  std::vector<std::string> groups = {};  // O, at most 64 characters each; such a certificate serves clients only
 };
 
 class ClusterCa {
@@ -42,6 +43,9 @@ class ClusterCa {
 
   // For a request made by make_key_and_request(): takes its public key, and nothing else of what it says.
   Result<std::string> sign(const std::string& request_pem, const CertificateAsk& ask) const;
+  // For a guest's request with a key of any common kind and size: whom read_request() named.
+  Result<std::string> sign_guest(const std::string& request_pem, const std::string& name,
+                                 const std::vector<std::string>& groups, Duration valid) const;
   // A new key and a certificate (with the CA behind it) as directory/STEM.key and STEM.pem; kept while they are valid
   // for another third of ask.valid and say the same. Asked for again now and then, it renews itself.
   Result<TlsFiles> issue(const std::string& stem, const CertificateAsk& ask) const;
@@ -62,6 +66,13 @@ struct KeyAndRequest {
   std::string key_pem, request_pem;
 };
 Result<KeyAndRequest> make_key_and_request(const std::string& name);
+
+// What a certificate request asks for: the parts CN and O of its subject. It is signed by its own key.
+struct RequestFacts {
+  std::string name;
+  std::vector<std::string> groups;
+};
+Result<RequestFacts> read_request(const std::string& pem);
 
 struct CertificateFacts {
   std::string name, role;

@@ -198,6 +198,36 @@ TEST(ClusterCa, SignsNoOtherKindOfKey) {
   }
 }
 
+TEST(ClusterCa, GuestsHaveKeysOfTheirOwnKind) {
+  TempDir dir;
+  const auto ca = ClusterCa::open_or_make(dir.path(), "demo");
+  const auto request_of = [&](const std::string& kind, const std::string& subject) {
+    const std::string path = dir.file("guest.csr");
+    const std::string command =
+        "openssl req -new -nodes -batch -subj '" + subject + "' " + kind + " -keyout /dev/null -out " + path;
+    EXPECT_EQ(std::system((command + " 2>/dev/null").c_str()), 0);
+    return slurp(path);
+  };
+  for (const char* kind : {"-newkey rsa:2048", "-newkey ec -pkeyopt ec_paramgen_curve:P-384", "-newkey ed25519"}) {
+    const std::string request = request_of(kind, "/O=dev/CN=ann/O=ops/OU=admin");
+    const auto facts = read_request(request);
+    ASSERT_TRUE(facts.ok()) << kind << facts.error().message;
+    EXPECT_EQ(facts->name, "ann");
+    EXPECT_EQ(facts->groups, (std::vector<std::string>{"dev", "ops"}));
+    const auto made = (*ca)->sign_guest(request, facts->name, facts->groups, hours(1));
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    const auto read = read_certificate(*made);
+    EXPECT_EQ(read->name, "guest:ann") << "nobody of the cluster's own has such a name";
+    EXPECT_EQ(read->role, "guest") << "whatever the request says";
+    EXPECT_LE(read->life, hours(1) + minutes(5));
+  }
+  EXPECT_FALSE(read_request(request_of("-newkey rsa:1024", "/CN=ann")).ok());
+  EXPECT_FALSE(read_request("rubbish").ok());
+  const std::string request = request_of("-newkey ed25519", "/CN=ann");
+  EXPECT_FALSE((*ca)->sign_guest(request, std::string(60, 'n'), {}, hours(1)).ok());
+  EXPECT_FALSE((*ca)->sign_guest(request, "ann", {std::string(65, 'g')}, hours(1)).ok());
+}
+
 TEST(ClusterCa, RefusesWhatIsNoRequest) {
   TempDir dir;
   const auto ca = ClusterCa::open_or_make(dir.path(), "demo");

@@ -261,7 +261,7 @@ CertificateName TlsEngine::peer() const {
   if (certificate == nullptr || SSL_get_verify_result(inner_->ssl) != X509_V_OK)
     return {};
   return {true, name_part(certificate, NID_commonName), name_part(certificate, NID_organizationalUnitName),
-          serial_text(certificate)};
+          serial_text(certificate), name_parts(X509_get_subject_name(certificate), NID_organizationName)};
 }
 
 Result<std::unique_ptr<TlsContext>> TlsContext::server(const TlsFiles& files) {

@@ -19,6 +19,7 @@ struct CertificateName {
   std::string name;    // CN
   std::string role;    // OU
   std::string serial;  // hex, lower case
+  std::vector<std::string> groups;  // O
 };
 
 // A server that somebody else runs, and how we show ourselves to it.

@@ -5,6 +5,7 @@
 #include <openssl/x509.h>
 
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -14,6 +15,21 @@ inline std::string name_part(X509* certificate, int nid) {
   char text[256];
   const int n = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), nid, text, sizeof text);
   return n > 0 && std::string_view(text).size() == static_cast<std::size_t>(n) ? std::string(text) : std::string();
+}
+
+// All parts of that kind, in order; those with a NUL inside are left out.
+inline std::vector<std::string> name_parts(const X509_NAME* name, int nid) {
+  std::vector<std::string> out;
+  for (int at = X509_NAME_get_index_by_NID(name, nid, -1); at >= 0; at = X509_NAME_get_index_by_NID(name, nid, at)) {
+    unsigned char* bytes = nullptr;
+    const int size = ASN1_STRING_to_UTF8(&bytes, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, at)));
+    if (size >= 0)
+      out.emplace_back(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
+    OPENSSL_free(bytes);
+    if (!out.empty() && out.back().find('\0') != std::string::npos)
+      out.pop_back();
+  }
+  return out;
 }
 
 // As `openssl x509 -serial` prints it, in lower case.

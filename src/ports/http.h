@@ -15,6 +15,9 @@
 namespace lockstep {
 
 // Who is at the other end, as proven by the transport.
+// The OU of somebody whom a front end knows, and nobody else.
+inline constexpr const char* kGuestRole = "guest";
+
 struct Peer {
   enum class How : unsigned char {
     kNobody,       // TLS without a client certificate
@@ -26,6 +29,7 @@ struct Peer {
   std::int32_t pid = 0;
   std::string realm;                               // kForwarded: the agent's realm; kUnixSocket: "local"
   std::string certificate_name, certificate_role;  // CN ("node:n1") and OU ("compute", "broker:REALM", "admin")
+  std::vector<std::string> certificate_groups;     // O: of a guest, whose CN is "guest:NAME"
   std::string certificate_serial;                  // hex, lower case, as the certificate was signed with
   std::string address;                             // TLS: the other end's IP, without the port
 };

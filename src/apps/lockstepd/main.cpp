@@ -281,6 +281,17 @@ kube::PassesOn passes_on(const ClusterCa& ca, EventLoop& loop) {
   };
 }
 
+kube::RequestSigner signs_requests(const ClusterCa& ca) {
+  using Subject = kube::RequestSigner::Subject;
+  return {.subject = [](const std::string& pem) -> Result<Subject> {
+            RequestFacts facts = TRY(read_request(pem));
+            return Subject{std::move(facts.name), std::move(facts.groups)};
+          },
+          .sign = [&ca](const std::string& pem, const Subject& subject, Duration valid) {
+            return ca.sign_guest(pem, subject.name, subject.groups, valid);
+          }};
+}
+
 // Kubernetes' API, on the same port. port: where the controller listens, known before anybody can ask.
 void mount_kube(ControllerSettings& settings, const DaemonOptions& options, const ClusterCa& ca,
                 std::shared_ptr<const JwtSigner> signer, const std::shared_ptr<std::uint16_t>& port, EventLoop& loop) {
@@ -321,11 +332,11 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
   settings.api.routes = std::make_shared<const Routes>(std::move(routes));
   settings.api.readers = server.readers();
   settings.api.front_actor = [ca_pem = ca.certificate_pem(), uses = server.uses(), admission = server.pod_admission(),
-                              port, address = address_for_pods(options.address)] {
+                              port, address = address_for_pods(options.address), signer = signs_requests(ca)] {
     return std::make_unique<kube::Reconcilers>(
         kube::all_controllers(
             ca_pem, uses,
-            [port, address] { return address.empty() ? std::string() : format("{}:{}", address, *port); }),
+            [port, address] { return address.empty() ? std::string() : format("{}:{}", address, *port); }, signer),
         admission);
   };
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+#include "base/time.h"
 #include "frontends/kube/controllers/pod_use.h"
 #include "frontends/kube/controllers/reconciler.h"
 #include "model/object_share.h"
@@ -48,11 +50,29 @@ std::shared_ptr<const Reconciler> expiry_controller();
 std::shared_ptr<const Reconciler> foreign_owner_controller();
 std::shared_ptr<const Reconciler> taint_eviction_controller();
 
+// Who signs certificate requests that were approved.
+struct RequestSigner {
+  struct Subject {
+    std::string name;
+    std::vector<std::string> groups;
+  };
+  std::function<Result<Subject>(const std::string& request_pem)> subject;
+  // A certificate as PEM, with which who has the request's key is known as `subject` here.
+  std::function<Result<std::string>(const std::string& request_pem, const Subject& subject, Duration valid)> sign;
+};
+// Approved requests for the signer kubernetes.io/kube-apiserver-client get their certificate, old ones go. Signs
+// nothing where `signer` is empty.
+std::shared_ptr<const Reconciler> certificate_controller(RequestSigner signer);
+
+// Tells in a ValidatingAdmissionPolicy's status what is wrong with its expressions' types.
+std::shared_ptr<const Reconciler> policy_type_controller();
+
 // uses: what autoscalers go by; empty: nothing is measured.
 std::shared_ptr<const Reconciler> autoscaler_controller(UseSource uses);
 
 // api_address: "10.0.0.1:6820", at which pods reach the API; empty: not known.
 std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem, UseSource uses = {},
-                                                               std::function<std::string()> api_address = {});
+                                                               std::function<std::string()> api_address = {},
+                                                               RequestSigner signer = {});
 
 }  // namespace lockstep::kube

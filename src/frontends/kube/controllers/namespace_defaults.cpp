@@ -72,7 +72,8 @@ std::shared_ptr<const Reconciler> namespace_defaults(std::string ca_pem) {
 }
 
 std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pem, UseSource uses,
-                                                               std::function<std::string()> api_address) {
+                                                               std::function<std::string()> api_address,
+                                                               RequestSigner signer) {
   return {bootstrap_controller(),
           namespace_controller(),
           namespace_defaults(std::move(ca_pem)),
@@ -96,6 +97,8 @@ std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pe
           taint_eviction_controller(),
           autoscaler_controller(std::move(uses)),
           not_programmed_controller(),
+          policy_type_controller(),
+          certificate_controller(std::move(signer)),
           api_endpoints_controller(std::move(api_address))};
 }
 

@@ -26,6 +26,17 @@ bool is_request(const std::string& encoded) {
 
 class CertificateRequestRules final : public KindRules {
  public:
+  void prepare_update(json::object& tree, const json::object& old, std::string_view subresource) const override {
+    tree["spec"] = part(old, "spec");
+    if (subresource != "approval")
+      return;
+    // Nothing but what was decided.
+    json::object status = part(old, "status").is_object() ? part(old, "status").get_object() : json::object();
+    if (const json::array* conditions = member_array(part(tree, "status"), "conditions"))
+      status["conditions"] = *conditions;
+    tree["status"] = std::move(status);
+  }
+
   void validate(const json::object& tree, const json::object* old, FieldErrors& out) const override {
     const Place spec(part(tree, "spec"), "spec", out);
     if (old)

@@ -21,6 +21,15 @@ KubeUser of_record(const User& user, bool admin) {
   return out;
 }
 
+// Whose request for a certificate was approved (controllers/certificates.cpp).
+KubeUser of_guest(const Peer& peer) {
+  KubeUser out;
+  out.name = peer.certificate_name.substr(std::string_view(kGuestRole).size() + 1);
+  out.groups = peer.certificate_groups;
+  out.groups.emplace_back(kAuthenticated);
+  return out;
+}
+
 std::string of_whom(const KubeUser& user, const Attempt& attempt) {
   return format("User \"{}\" cannot {}", user.name, attempt.verb);
 }
@@ -85,6 +94,8 @@ Answered<KubeUser> authenticate(const FrontVisit& visit, const RoleBook& roles, 
     user = std::move(holder->user);
   } else if (read->caller) {
     user = of_record(*read->caller, read->admin);
+  } else if (http.peer.how == Peer::How::kCertificate && http.peer.certificate_role == kGuestRole) {
+    user = of_guest(http.peer);
   } else if (!shown.empty()) {
     return Status::unauthorized();
   }

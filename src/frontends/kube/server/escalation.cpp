@@ -25,9 +25,27 @@ bool may(const Request& request, const RoleBook& roles, const char* verb, const 
   return roles.allows(request.user, {verb, kRbac, "v1", resource, "", request.target.ns, name, ""});
 }
 
+// Who decides on certificate requests, or signs them, has a right to that for their signer.
+// Source: kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests, "Authorization".
+std::optional<Status> check_signing(const Request& request, const json::object& tree, const RoleBook& roles) {
+  const std::string& sub = request.target.subresource;
+  if (request.kind->type != "certificatesigningrequests.certificates.k8s.io" || sub.empty())
+    return std::nullopt;
+  const char* verb = sub == "approval" ? "approve" : "sign";
+  const std::string signer = text_in(part(tree, "spec"), "signerName");
+  const std::string domain = signer.substr(0, signer.find('/')) + "/*";
+  for (const std::string& name : {signer, domain})
+    if (roles.allows(request.user, {verb, "certificates.k8s.io", "v1", "signers", "", "", name, ""}))
+      return std::nullopt;
+  return Status::forbidden(request.resource(), request.target.name,
+                           format("user not permitted to {} requests with signerName \"{}\"", verb, signer));
+}
+
 }  // namespace
 
 std::optional<Status> check_escalation(const Request& request, const json::object& tree, const RoleBook& roles) {
+  if (auto refused = check_signing(request, tree, roles))
+    return refused;
   if (request.kind->group != kRbac)
     return std::nullopt;
   const std::string& plural = request.kind->plural;

@@ -1,4 +1,5 @@
-// Who writes roles and bindings gives rights away, and may give only those that he has himself.
+// Who writes roles and bindings gives rights away, and may give only those that he has himself; who approves
+// certificate requests, or signs them, needs a right to it.
 // Source: kubernetes.io/docs/reference/access-authn-authz/rbac ("Privilege escalation prevention and bootstrapping").
 #pragma once
 

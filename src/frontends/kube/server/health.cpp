@@ -9,8 +9,29 @@ namespace lockstep::kube {
 namespace {
 
 // By the names under which scripts look for them. Source: kubernetes.io/docs/reference/using-api/health-checks.
-constexpr std::string_view kChecks[] = {"ping", "log", "etcd", "poststarthook/start-apiextensions-controllers",
-                                        "poststarthook/rbac/bootstrap-roles"};
+constexpr std::string_view kChecks[] = {"ping",
+                                        "log",
+                                        "etcd",
+                                        "informer-sync",
+                                        "poststarthook/start-apiserver-admission-initializer",
+                                        "poststarthook/generic-apiserver-start-informers",
+                                        "poststarthook/start-apiextensions-informers",
+                                        "poststarthook/start-apiextensions-controllers",
+                                        "poststarthook/crd-informer-synced",
+                                        "poststarthook/bootstrap-controller",
+                                        "poststarthook/start-system-namespaces-controller",
+                                        "poststarthook/start-service-ip-repair-controllers",
+                                        "poststarthook/rbac/bootstrap-roles",
+                                        "poststarthook/scheduling/bootstrap-system-priority-classes",
+                                        "poststarthook/priority-and-fairness-config-producer",
+                                        "poststarthook/start-cluster-authentication-info-controller",
+                                        "poststarthook/start-kube-aggregator-informers",
+                                        "poststarthook/apiservice-registration-controller",
+                                        "poststarthook/apiservice-status-local-available-controller",
+                                        "poststarthook/apiservice-status-remote-available-controller",
+                                        "poststarthook/kube-apiserver-autoregistration",
+                                        "autoregister-completion",
+                                        "poststarthook/apiservice-openapi-controller"};
 
 HttpResponse plain(int status, std::string text) {
   return {status, "text/plain; charset=utf-8", std::move(text), {{"X-Content-Type-Options", "nosniff"}}};

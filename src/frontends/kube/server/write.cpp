@@ -37,6 +37,7 @@ namespace {
 constexpr std::size_t kObjectBytesMax = 1'500'000;  // as a server on etcd has it
 constexpr std::size_t kDeletionMost = 4;            // commands that delete one object
 constexpr int kTries = 8;                           // of a change that asks for no version, when another one came first
+constexpr std::string_view kCertificateRequests = "certificatesigningrequests.certificates.k8s.io";
 constexpr std::string_view kNamespaces = "namespaces", kServices = "services", kNodes = "nodes";
 constexpr std::string_view kStatus = "status";
 constexpr const char* kLastingNamespaces[] = {"default", "kube-system", "kube-public", "kube-node-lease"};
@@ -187,6 +188,22 @@ void note_manager(const Request& request, json::object& tree, const json::object
   changed.get_object()["apiVersion"] = request.api_version;
   track_update(live ? json::value(*live) : json::value(), changed, *request.kind->schema, manager_of(request, ignored));
   tree = std::move(changed.get_object());
+}
+
+// A certificate request says who made it, whatever its maker says.
+void note_who_asks(const KubeUser& user, json::object& tree) {
+  json::value& said = tree["spec"];
+  json::object& spec = said.is_object() ? said.get_object() : said.emplace_object();
+  for (const char* own : {"username", "uid", "groups", "extra"}) spec.erase(own);
+  spec["username"] = user.name;
+  if (!user.uid.empty())
+    spec["uid"] = user.uid;
+  if (!user.groups.empty())
+    spec["groups"] = json::array(user.groups.begin(), user.groups.end());
+  json::object extra;
+  for (const auto& [key, values] : user.extra) extra[key] = json::array(values.begin(), values.end());
+  if (!extra.empty())
+    spec["extra"] = std::move(extra);
 }
 
 // Whether both would be stored alike.
@@ -400,6 +417,8 @@ Answered<Draft> new_draft(Request& request, const WriteTools& tools, json::objec
     metadata.erase("generation");
   if (request.kind->serves(kStatus))
     draft.tree.erase(kStatus);
+  if (request.kind->type == kCertificateRequests)
+    note_who_asks(request.user, draft.tree);
   const KindRules& rules = rules_of(request.kind->type);
   if (auto refused = settle_object(request, draft.tree, text))
     return std::move(*refused);
