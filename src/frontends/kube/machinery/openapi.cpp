@@ -131,8 +131,9 @@ class Paths {
   void put(const std::string& path, const Verb& verb, const std::string& word, const Target& target,
            const json::object& body, const json::object& answer) {
     json::object& item = paths_[path];
-    if (!item.contains("parameters"))
-      item["parameters"] = path_parameters(path);
+    // No list at all where there is none: clients that write the document again leave an empty one out.
+    if (json::array own = path_parameters(path); !own.empty())
+      item["parameters"] = std::move(own);
     json::object operation{{"operationId", std::string(verb.operation) + word}};
     json::array parameters;
     for (const Parameter& each : verb.parameters) parameters.push_back(parameter(each, "query", false));
