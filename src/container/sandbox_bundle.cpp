@@ -144,9 +144,7 @@ class BundleMaker {
     const OpenFile turn = turn_to_fetch();
     auto fetched = fetch_as(*parsed, logins);
     if (!fetched.ok()) {
-      fail("ErrImagePull", is_for_itself_
-                               ? pull_words(fetched.error().message)
-                               : format("failed to pull image \"{}\": {}", name, pull_words(fetched.error().message)));
+      fail("ErrImagePull", format("failed to pull image \"{}\": {}", name, pull_words(fetched.error().message)));
       return fetched;
     }
     if (is_for_itself_)

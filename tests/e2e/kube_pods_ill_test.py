@@ -129,7 +129,7 @@ class KubePodsIll(unittest.TestCase):
         self.assertTrue(why.startswith(f'Failed to pull image "{BAD}": reading manifest nosuch'), why)
         self.await_event(bad, "Failed", "^Error: ImagePullBackOff$")
         self.assertEqual(self.waiting(bad)["reason"], "ImagePullBackOff")
-        self.assertTrue(self.waiting(bad)["message"].startswith(f'Back-off pulling image "{BAD}": ErrImagePull: reading manifest'))
+        self.assertTrue(self.waiting(bad)["message"].startswith(f'Back-off pulling image "{BAD}": ErrImagePull: failed to pull image'))
         self.assertIn("is waiting to start: trying and failing to pull image", self.try_kubectl("logs", bad).stderr)
 
     def test_crashes_come_again_as_on_other_clusters(self):
@@ -174,6 +174,7 @@ class KubePodsIll(unittest.TestCase):
             free = probe.getsockname()[1]
         forward = subprocess.Popen([kubectl_path(), "--kubeconfig", self.config, "port-forward", name, f"{free}:9999"],
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(forward.stdout.close)
         self.addCleanup(forward.kill)
         self.assertIn("Forwarding from", forward.stdout.readline())
         with socket.create_connection(("127.0.0.1", free), timeout=20) as client:

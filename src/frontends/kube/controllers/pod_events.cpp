@@ -174,7 +174,10 @@ class PodEvents {
     } else if (one.reason == "ErrImagePull" || one.reason == "ImagePullBackOff") {
       const std::string image = image_of(one.name);
       tell(kNode, kNormal, "Pulling", pulling(one.name), order_of(What::kPulling));
-      tell(kNode, kWarning, "Failed", format("Failed to pull image \"{}\": {}", image, one.message),
+      // The node begins with the image's name, too.
+      const std::string same = format("failed to pull image \"{}\": ", image);
+      const std::string why = one.message.substr(one.message.starts_with(same) ? same.size() : 0);
+      tell(kNode, kWarning, "Failed", format("Failed to pull image \"{}\": {}", image, why),
            order_of(What::kImageFailed));
       tell(kNode, kWarning, "Failed", "Error: ErrImagePull", order_of(What::kImageError));
       if (one.reason == "ErrImagePull")

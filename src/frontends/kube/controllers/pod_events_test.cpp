@@ -99,7 +99,7 @@ TEST_F(PodEventsTest, AnImageThatDoesNotCome) {
   one.reason = kFetchingImage;
   EXPECT_EQ(events(), Words{"Pulling: Pulling image \"reg/i:1\""});
   told().reason = "ErrImagePull";
-  told().message = "manifest unknown";
+  told().message = "failed to pull image \"reg/i:1\": manifest unknown";
   EXPECT_EQ(events(),
             (Words{"Failed: Failed to pull image \"reg/i:1\": manifest unknown", "Failed: Error: ErrImagePull"}));
   told().reason = "ImagePullBackOff";

@@ -16,7 +16,6 @@ namespace lockstep::kube {
 namespace {
 
 constexpr const char* kCreating = "ContainerCreating";
-constexpr const char* kImageError = "ErrImagePull";
 constexpr const char* kImageBackOff = "ImagePullBackOff";
 constexpr const char* kCrashLoop = "CrashLoopBackOff";
 
@@ -28,13 +27,6 @@ bool restarts_after(const json::object& pod, const json::value& container, Conta
   if (kind == ContainerKind::kInit)
     return rule != "Never" && !exit.ok();
   return rule == "Always" || (rule == "OnFailure" && !exit.ok());
-}
-
-// Source: what `kubectl describe pod` shows of the real ones.
-std::string image_words(const json::value& container, std::string_view reason, const std::string& why) {
-  const std::string image = text_in(container, "image");
-  return reason == kImageBackOff ? format("Back-off pulling image \"{0}\": ErrImagePull: {1}", image, why)
-                                 : format("failed to pull image \"{}\": {}", image, why);
 }
 
 std::string place_of_pod(const json::object& pod) {
@@ -110,8 +102,8 @@ json::object ContainerViews::state_of(const One& one) const {
   std::string reason = one.told ? one.told->reason : "", message = one.told ? one.told->message : "";
   if (reason.empty() || reason == kCreating || reason == kFetchingImage)
     reason = initialized() ? kCreating : "PodInitializing";
-  if (reason == kImageBackOff || reason == kImageError)
-    message = image_words(*one.asked, reason, message);
+  if (reason == kImageBackOff)
+    message = format("Back-off pulling image \"{}\": ErrImagePull: {}", text_in(*one.asked, "image"), message);
   if (message.empty() && task_)
     message = task_->reason.get();
   else if (reason == kCrashLoop)

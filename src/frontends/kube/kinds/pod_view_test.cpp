@@ -248,10 +248,11 @@ TEST_F(PodViews, WhyItsContainersWaitIsSaidAsTheRealOnesDo) {
   ContainerStatus& one = container(ContainerState::kWaiting);
   const auto message = [&] { return text_in(part(part(status(shown()), "state"), "waiting"), "message"); };
   one.reason = "ErrImagePull";
-  one.message = "manifest unknown";
+  one.message = "failed to pull image \"reg/i:1\": manifest unknown";
   EXPECT_EQ(message(), "failed to pull image \"reg/i:1\": manifest unknown");
   one.reason = "ImagePullBackOff";
-  EXPECT_EQ(message(), "Back-off pulling image \"reg/i:1\": ErrImagePull: manifest unknown");
+  EXPECT_EQ(message(),
+            "Back-off pulling image \"reg/i:1\": ErrImagePull: failed to pull image \"reg/i:1\": manifest unknown");
   one.reason = "CrashLoopBackOff";
   one.message = "back-off 10s restarting failed container=a";
   EXPECT_EQ(message(), "back-off 10s restarting failed container=a pod=web_lab(u-1)");
