@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +21,8 @@
 #include "container/documents.h"
 #include "container/image_store.h"
 #include "container/oci_config.h"
+#include "container/open_file.h"
+#include "container/pull_words.h"
 #include "container/step_container.h"
 #include "container/step_plan.h"
 #include "container/task_environment.h"
@@ -27,6 +32,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kUsersFileMax = 8 << 20, kSeccompMax = 1 << 20;
+constexpr int kFetchesMax = 4;  // at a time, on a node
 constexpr const char* kSeccompFolder = "/var/lib/kubelet/seccomp";
 constexpr std::string_view kUsualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -35,6 +41,12 @@ struct Failure {
   ContainerWord::What what = ContainerWord::What::kCannotYet;
   std::string reason, message;
 };
+
+std::int64_t steady_us() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000 + now.tv_nsec / 1000;
+}
 
 void tell_line(const std::string& line) { say("lockstep: container: " + line); }
 
@@ -57,8 +69,9 @@ std::int32_t oom_score_of(std::uint64_t memory_bytes) {
 
 class BundleMaker {
  public:
-  explicit BundleMaker(const BundleAsk& ask)
+  BundleMaker(const BundleAsk& ask, const std::function<void(const ContainerWord&)>& tell)
       : ask_(ask),
+        tell_(tell),
         one_(ask.sandbox.containers.at(0)),
         store_(ask.home, tell_line, ImageStore::Owners::kAsPacked),
         folder_(life_folder(ask.folder, one_.name, ask.life)) {}
@@ -74,6 +87,7 @@ class BundleMaker {
     }
     ContainerWord told;
     told.image = digest();
+    told.fetch_time = fetch_time_;
     told.uid = user_.uid;
     told.gid = user_.gid;
     told.groups = user_.groups;
@@ -99,7 +113,9 @@ class BundleMaker {
   }
 
   bool fetch() {
+    is_for_itself_ = true;
     auto image = image_of(one_.container.image, one_.fetch);
+    is_for_itself_ = false;
     if (image.ok())
       image_ = std::move(*image);
     return image.ok();
@@ -121,14 +137,34 @@ class BundleMaker {
       fail("ErrImageNeverPull", format("Container image \"{}\" is not present with pull policy of Never", name));
       return not_found(failure_.message);
     }
+    if (is_for_itself_)
+      tell_({.what = ContainerWord::What::kFetching});
+    const std::int64_t began_us = steady_us();
     enter_network_of_node();
+    const OpenFile turn = turn_to_fetch();
     auto fetched = fetch_as(*parsed, logins);
     if (!fetched.ok()) {
-      fail("ErrImagePull", format("failed to pull image \"{}\": {}", name, fetched.error().message));
+      fail("ErrImagePull", format("failed to pull image \"{}\": {}", name, pull_words(fetched.error().message)));
       return fetched;
     }
+    if (is_for_itself_)
+      fetch_time_ = Duration{std::max<std::int64_t>(1, steady_us() - began_us)};
     store_.remember(name, fetched->key);
     return fetched;
+  }
+
+  // Held for as long as it fetches: of a node's containers a few do at a time, the others wait for their turn.
+  OpenFile turn_to_fetch() const {
+    (void)make_folders(ask_.home + "/turns");
+    OpenFile held;
+    for (int i = 0; i < kFetchesMax; ++i) {
+      held = OpenFile(::open(format("{}/turns/{}", ask_.home, (i + ::getpid()) % kFetchesMax).c_str(),
+                             O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+      if (held.valid() && ::flock(held.get(), LOCK_EX | LOCK_NB) == 0)
+        return held;
+    }
+    while (held.valid() && ::flock(held.get(), LOCK_EX) != 0 && errno == EINTR) {}
+    return held;
   }
 
   using Logins = std::vector<const FrontEndFiles::Login*>;
@@ -258,10 +294,20 @@ class BundleMaker {
     char host[256] = "";
     if (::gethostname(host, sizeof host - 1) == 0)
       set_in(plan.env, "HOSTNAME", host);
+    tell_gpus(plan.env);
     for (const auto& [name, value] : one_.env) set_in(plan.env, name, value);
     if (value_in(plan.env, "HOME").empty())
       set_in(plan.env, "HOME", plan.user.home);
     return plan;
+  }
+
+  // Which GPUs of the node the job has, as programs outside of containers are told. Images for GPUs say "all".
+  static void tell_gpus(std::vector<std::string>& env) {
+    for (const char* name : {"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES"})
+      if (const char* value = ::getenv(name); value && *value)
+        set_in(env, name, value);
+    if (const char* value = ::getenv("CUDA_VISIBLE_DEVICES"); value && *value)
+      set_in(env, "NVIDIA_VISIBLE_DEVICES", value);
   }
 
   // Source: kubernetes.io/docs/tasks/configure-pod-container/security-context (runAsNonRoot): a name may be anybody's.
@@ -408,16 +454,21 @@ class BundleMaker {
   }
 
   const BundleAsk& ask_;
+  const std::function<void(const ContainerWord&)>& tell_;
   const SandboxContainer& one_;
   ImageStore store_;
   std::string folder_;
   StoredImage image_;
   ImageUser user_;
+  bool is_for_itself_ = false;  // what is fetched is the container's own image, not a volume's
+  Duration fetch_time_;
   Failure failure_;
 };
 
 }  // namespace
 
-ContainerWord make_bundle(const BundleAsk& ask) { return BundleMaker(ask).make(); }
+ContainerWord make_bundle(const BundleAsk& ask, const std::function<void(const ContainerWord&)>& tell) {
+  return BundleMaker(ask, tell).make();
+}
 
 }  // namespace lockstep

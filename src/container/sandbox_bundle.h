@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct BundleAsk {
   std::vector<FrontEndFiles::Login> logins;
 };
 
-// kImage, or why it cannot be run.
-ContainerWord make_bundle(const BundleAsk& ask);
+// kImage, or why it cannot be run. tell: what is told before.
+ContainerWord make_bundle(const BundleAsk& ask, const std::function<void(const ContainerWord&)>& tell);
 
 }  // namespace lockstep

@@ -47,7 +47,8 @@ int run_bundle(const BundleWords& words) {
     told.message = as_phrase(sandbox.ok() ? "what is to run cannot be read" : sandbox.error().message);
   } else {
     told = make_bundle({words.home, words.folder, std::move(*sandbox), static_cast<std::uint32_t>(*life),
-                        unless_none(words.group), unless_none(words.process_space), read_logins()});
+                        unless_none(words.group), unless_none(words.process_space), read_logins()},
+                       [](const ContainerWord& word) { print(encode_container_word(word)); });
   }
   return print(encode_container_word(told));
 }

@@ -58,7 +58,7 @@ void show_home(const Container& wanted, std::vector<Mount>& mounts) {
 }
 
 std::vector<std::string> gpus_of_step() {
-  for (const char* name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"})
+  for (const char* name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "LOCKSTEP_GPUS"})
     if (const std::string list = variable(name); !list.empty())
       return split(list, ',');
   return {};

@@ -50,6 +50,8 @@ class BlobCache {
   std::size_t held_ = 0, read_ = 0;
 };
 
+constexpr const char* kGpusVariable = "LOCKSTEP_GPUS";  // container/step_plan reads it
+
 // What the attempt's processes may take on a node, together; 0: all there is. A pod counts there with what it asks for,
 // and its containers are bound one by one: together they are where each of them is.
 std::int64_t memory_limit_mb(const GroupSpec& group, const Grant& grant) {
@@ -251,13 +253,6 @@ struct Compose {
     out.process.std_out = job.spec->std_out;
     out.process.std_err = job.spec->std_err;
     out.process.container = group.container;
-    for (const auto& [name, value] : group.env) set(out.process.env, name, value);
-    if (is_sandbox(group.sandbox)) {
-      out.sandbox = group.sandbox;
-      out.host_name = host_name_of(job, group, task);
-      if (out.sandbox.containers.empty())
-        out.sandbox.containers.push_back(only_container(group));
-    }
     // Tasks of one grant share it in equal parts, in the order of their index.
     std::uint32_t position = 0;
     for (auto other = tables.tasks.lower_bound({job.id, task.group, 0});
@@ -266,7 +261,40 @@ struct Compose {
     const std::uint32_t parts = std::max(1u, grant.tasks);
     out.cores = share(grant.cores, position, parts);
     out.devices = share(grant.devices, position, parts) | share(grant.visible().minus(grant.devices), position, parts);
+    if (const Node* node = tables.node(grant.node))
+      tell_gpus(out, *node, grant);
+    for (const auto& [name, value] : group.env) set(out.process.env, name, value);
+    if (is_sandbox(group.sandbox)) {
+      out.sandbox = group.sandbox;
+      out.host_name = host_name_of(job, group, task);
+      if (out.sandbox.containers.empty())
+        out.sandbox.containers.push_back(only_container(group));
+    }
     return out;
+  }
+
+  // Which GPUs a task has: their numbers on the node, for containers, and as CUDA counts them. Of slices the node's
+  // agent says it, which makes them.
+  static void tell_gpus(LaunchTask& out, const Node& node, const Grant& grant) {
+    std::string minors, places;
+    std::uint32_t place = 0;
+    for (std::uint32_t i = 0; i < node.devices.size(); ++i) {
+      if (node.devices[i].kind != "gpu")
+        continue;
+      const bool in_slices = std::any_of(grant.parts.begin(), grant.parts.end(), [i](const DevicePart& part) {
+        return part.device == i && !part.mig.empty();
+      });
+      if (out.devices.test(i)) {
+        minors += format("{}{}", minors.empty() ? "" : ",", node.devices[i].minor);
+        if (!in_slices)
+          places += format("{}{}", places.empty() ? "" : ",", place);
+      }
+      ++place;
+    }
+    if (!minors.empty())
+      set(out.process.env, kGpusVariable, minors);
+    if (!places.empty())
+      set(out.process.env, "CUDA_VISIBLE_DEVICES", places);
   }
 
   // The group's own program.

@@ -286,9 +286,9 @@ void check_steps(const Tables& tables) {
     CHECK(job, "a task of a job that is gone");
     CHECK(task->state == TaskState::kEnded || (holds_allocation(job->state) && task->attempt == job->attempt),
           format("task {}/{}/{} outlives its attempt", key.job.value, key.group, key.index));
-    CHECK(task->address.empty() || task->state == TaskState::kRunning,
+    CHECK(task->address.empty() || task->state != TaskState::kWaiting,
           format("task {}/{}/{} has an address and does not run", key.job.value, key.group, key.index));
-    CHECK(task->address.empty() || addresses.insert(task->address).second,
+    CHECK(task->address.empty() || task->state != TaskState::kRunning || addresses.insert(task->address).second,
           format("task {}/{}/{} has the address {} of another", key.job.value, key.group, key.index,
                  task->address.get()));
   }

@@ -102,6 +102,22 @@ TEST_F(Sandboxes, the_address_goes_with_the_sandbox) {
   EXPECT_EQ(task().address, "") << "a late word of the life before";
 }
 
+TEST_F(Sandboxes, who_has_ended_shows_the_address_that_it_had_until_another_has_it) {
+  JobSpec one = spec({container("web")});
+  one.groups[0].restart = RestartRule::kNever;
+  w.must(NodeHello{with_range(1, "10.0.1.0/24")});
+  id = w.submit(one);
+  const JobId other = w.submit(one);
+  w.start_what_fits();
+  w.obey();
+  tell({status(State::kRunning)});
+  EXPECT_TRUE(w.report(1, id, TaskEnded{0, 0, 1, {}}).ok());
+  EXPECT_EQ(task().state, TaskState::kEnded);
+  EXPECT_EQ(task().address, "10.0.1.2");
+  EXPECT_TRUE(w.report(1, other, TaskContainers{0, 0, 1, "10.0.1.2", {status(State::kRunning)}, {}}).ok());
+  EXPECT_EQ(w.state.tables().tasks.at({other, 0, 0})->address, "10.0.1.2");
+}
+
 TEST_F(Sandboxes, a_node_that_names_other_containers_is_not_believed) {
   start({container("web")});
   tell({status(State::kRunning), status(State::kRunning)});
@@ -121,6 +137,22 @@ TEST_F(Sandboxes, why_a_task_could_not_start_is_why_its_job_failed) {
   EXPECT_TRUE(w.report(1, id, TaskContainers{0, 0, 1, {}, {}, "no plug-in"}).ok());
   EXPECT_TRUE(w.report(1, id, TaskEnded{0, 0, 1, {1, 0, false}}).ok());
   EXPECT_EQ(w.job(id).end_reason, "task 0.0: no plug-in");
+}
+
+TEST_F(Sandboxes, a_container_without_memory_is_why_its_job_ended) {
+  JobSpec one = spec({container("web")});
+  one.groups[0].restart = RestartRule::kNever;
+  w.must(NodeHello{with_range(1, "10.0.1.0/24")});
+  id = w.submit(one);
+  w.start_what_fits();
+  w.obey();
+  ContainerStatus over = status(State::kEnded);
+  over.exit = {0, 9, true};
+  tell({over});
+  EXPECT_TRUE(w.report(1, id, TaskEnded{0, 0, 1, {137, 0, false}}).ok());
+  EXPECT_EQ(w.job(id).ending, JobState::kOutOfMemory);
+  EXPECT_EQ(w.job(id).end_reason, "OutOfMemory");
+  EXPECT_TRUE(w.job(id).exit.oom);
 }
 
 TEST_F(Sandboxes, addresses_come_from_nodes_that_have_some) {

@@ -8,6 +8,7 @@
 #include "base/ip_range.h"
 #include "base/text.h"
 #include "core/attempts.h"
+#include "core/true_end.h"
 #include "model/bounds.h"
 #include "model/job.h"
 #include "model/keys.h"
@@ -76,6 +77,7 @@ void end_containers(Task& task, Instant now) {
     one.state = ContainerState::kEnded;
     one.ended = now;
     one.exit = {0, 9, false};
+    one.message.clear();  // it was of what ran (wire/container_notes.h)
   }
 }
 
@@ -305,6 +307,18 @@ std::optional<Retry> retry_of(const Txn& txn, const Job& job, NodeId node, const
   return Retry{.at = txn.now() + retry_delay(ended.restarts)};
 }
 
+// The kernel took a main container's last life for want of memory. The keeper of a sandbox, whose end the task's is,
+// ends as its containers do and cannot say so.
+bool ended_for_memory(const GroupSpec& group, const Task& task) {
+  const std::vector<ContainerStatus>& told = task.containers.get();
+  const std::vector<SandboxContainer>& asked = group.sandbox.containers;
+  for (std::size_t i = 0; i < told.size() && i < std::max<std::size_t>(1, asked.size()); ++i)
+    if (told[i].state == ContainerState::kEnded && told[i].exit.oom &&
+        (i >= asked.size() || asked[i].kind == ContainerKind::kMain))
+      return true;
+  return false;
+}
+
 // A task has come to its end: the job with it where it failed, or where it was the last of the groups that have an end.
 void end_job_with(Txn& txn, const Job& job, const Task& ended) {
   const GroupSpec& group = job.spec->groups[ended.group];
@@ -314,8 +328,11 @@ void end_job_with(Txn& txn, const Job& job, const Task& ended) {
       fail_attempt(txn, job, JobState::kFailed, why, Hold::kRequeueLimit);
     } else {
       Job over = job;
-      over.exit = ended.exit;
-      end_attempt(txn, std::move(over), {JobState::kFailed, why});
+      const bool memory = ended_for_memory(group, ended);
+      over.exit = memory ? as_kept({.oom = true}) : ended.exit;
+      end_attempt(
+          txn, std::move(over),
+          memory ? Ending{.state = JobState::kOutOfMemory, .reason = "OutOfMemory"} : Ending{JobState::kFailed, why});
     }
   } else if (!group.endless && !txn.inner().open_tasks.contains(job.id)) {
     end_attempt(txn, job, {JobState::kCompleted, ""});
@@ -338,6 +355,7 @@ void on_task_ended(Txn& txn, NodeId node, const Job& job, const TaskEnded& repor
     txn.put(std::move(ended));
     return;
   }
+  ended.address = task->address;  // for those who read how it was, until another has it
   const Ref<Task> over = txn.put(std::move(ended));
   if (goes_on(*record))
     end_job_with(txn, *record, *over);

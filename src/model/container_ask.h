@@ -40,7 +40,8 @@ struct ContainerAsk {
   // kExec, kAttach
   std::vector<std::string> argv;
   bool input = false, output = true, error = true, terminal = false;
-  // kPort
+  // kPort. With `input` the first byte from the node says that somebody listens there: a stream without one found
+  // nobody.
   std::uint16_t port = 0;
 };
 

@@ -114,7 +114,7 @@ struct Task {
   Instant started, ended, retry_at;
   Instant ready_at;  // since when it is ready, or is not
   ExitStatus exit;
-  SharedText address;                      // of its sandbox, while it has one: "10.77.128.3"
+  SharedText address;                      // of its sandbox: "10.77.128.3". Once it has ended: that it had
   SharedList<ContainerStatus> containers;  // of its sandbox, in the order of what was asked for
   SharedText reason;                       // why it could not start; "" = nothing to say
 };

@@ -345,8 +345,21 @@ class Parent {
     if (fd == console_)
       take_terminal();
     else if (const ssize_t n = fd == told_ ? ::read(told_, chunk, sizeof chunk) : 0;
-             n > 0 && told_line_.size() < kWordMax)
+             n > 0 && told_line_.size() < kWordMax) {
       told_line_.append(chunk, static_cast<std::size_t>(n));
+      pass_words();
+    }
+  }
+
+  // What comes before the last word is told as it comes.
+  void pass_words() {
+    for (std::size_t end; (end = told_line_.find('\n')) != told_line_.npos;) {
+      const auto word = decode_container_word(trim(told_line_.substr(0, end)));
+      if (!word.ok() || word->what != ContainerWord::What::kFetching)
+        return;
+      tell(*word);
+      told_line_.erase(0, end + 1);
+    }
   }
 
   void create() {

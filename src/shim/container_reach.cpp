@@ -552,6 +552,8 @@ int serve_port(const Target& target, const ContainerAsk& ask) {
   const int fd = enter_spaces(target.sandbox) ? connect_inside(ask.port) : -1;
   if (fd < 0)
     return 1;
+  if (ask.input)
+    send_all(std::string_view("\0", 1));
   const auto pass = [](std::string_view bytes, std::string& out) {
     out.append(bytes);
     return true;

@@ -125,6 +125,7 @@ class Keeper {
     std::size_t container = 0, probe = 0;
     std::uint32_t life = 0;
     bool is_hook = false;
+    int output = -1;
   };
   // What a container's parent has told of the life that runs.
   struct Words {
@@ -222,15 +223,29 @@ class Keeper {
         const ProbeRun run = probe->second;
         probes_.erase(probe);
         const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        const std::string output = take_output(run.output);
         if (logic_.life(run.container) != run.life)
           continue;
         if (run.is_hook)
           logic_.hooked(run.container, good, now());
+        else if (const Probe& probe = sandbox_.containers[run.container].probes[run.probe];
+                 WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+          logic_.probed(run.container, run.probe, false, now(),
+                        as_phrase(probe_timeout_words(probe, around_), kProbeOutputMax));
         else
-          logic_.probed(run.container, run.probe, good, now());
+          logic_.probed(run.container, run.probe, good, now(), output);
       }
       changed_ = true;
     }
+  }
+
+  // Of a probe that has ended.
+  static std::string take_output(int fd) {
+    char chunk[kProbeOutputMax];
+    const ssize_t n = fd >= 0 ? ::read(fd, chunk, sizeof chunk) : 0;
+    if (fd >= 0)
+      ::close(fd);
+    return n > 0 ? as_phrase({chunk, static_cast<std::size_t>(n)}, kProbeOutputMax) : std::string();
   }
 
   void end_plain(std::size_t container, const ExitStatus& exit) {
@@ -262,11 +277,12 @@ class Keeper {
   void take_word(std::size_t i, const ContainerWord& word) {
     using What = ContainerWord::What;
     switch (word.what) {
+      case What::kFetching: return logic_.fetches_image(i);
       case What::kImage:
         known_[i].uid = word.uid;
         known_[i].gid = word.gid;
         known_[i].groups = word.groups;
-        return logic_.uses_image(i, word.image);
+        return logic_.uses_image(i, word.image, word.fetch_time);
       case What::kBegan:
         known_[i].first = word.pid;
         logic_.began(i, now());
@@ -617,18 +633,20 @@ class Keeper {
   }
 
   void probe(std::size_t i, std::size_t p) {
-    const pid_t pid =
+    const StartedProbe started =
         start_probe(sandbox_.containers[i], logic_.life(i), sandbox_.containers[i].probes[p], around_, beside(i));
-    if (pid > 0)
-      probes_[pid] = {i, p, logic_.life(i), false};
-    else
-      logic_.probed(i, p, false, now());
+    if (started.pid > 0) {
+      probes_[started.pid] = {i, p, logic_.life(i), false, started.output};
+      return;
+    }
+    (void)take_output(started.output);
+    logic_.probed(i, p, false, now(), "cannot make a process");
   }
 
   void hook(std::size_t i, const ContainerHook& hook, Duration time) {
     const pid_t pid = start_hook(sandbox_.containers[i], logic_.life(i), hook, time, around_, beside(i));
     if (pid > 0)
-      probes_[pid] = {i, 0, logic_.life(i), true};
+      probes_[pid] = {i, 0, logic_.life(i), true, -1};
     else
       logic_.hooked(i, false, now());
   }
@@ -642,6 +660,9 @@ class Keeper {
   void tell() {
     changed_ = false;
     std::vector<ContainerStatus> words = logic_.containers();
+    for (std::size_t i = 0; i < words.size(); ++i)
+      if (sandbox_.front_end_files && words[i].state == ContainerState::kRunning)
+        words[i].message = encode_container_notes(logic_.notes(i));
     for (std::size_t i = 0; i < words.size(); ++i)
       if (words[i].state != ContainerState::kWaiting && is_contained(i)) {
         words[i].milli_cores = known_[i].has.milli_cores;

@@ -10,13 +10,24 @@ namespace {
 
 constexpr Duration kBackOffFirst = seconds(1);
 constexpr Duration kBackOffLongest = minutes(5);
+// Of work that asks in Kubernetes' words, from the second time on: the first life that comes after one starts at once.
+constexpr Duration kBackOffOfFrontEnds = seconds(10);
 constexpr Duration kSteadyAfter = minutes(10);  // who ran so long waits as if it had not failed before
 constexpr Duration kPeriodLeast = millis(100);
 constexpr Duration kFetchAgainFirst = seconds(2), kFetchAgainLongest = minutes(5);
+// A probe that goes on failing is told of the first times, each time that has doubled, and this often.
+constexpr std::uint32_t kFailuresTold = 4;
+constexpr Duration kFailureAgain = minutes(5);
 constexpr Duration kSidecarLeast = seconds(2);  // that a sidecar has to end when the others took all the time
 
 Duration back_off(std::uint32_t times, Duration first = kBackOffFirst, Duration longest = kBackOffLongest) {
   return times >= 10 ? longest : std::min(first * (std::int64_t{1} << (times - 1)), longest);
+}
+
+// As "1m20s".
+std::string span_words(Duration span) {
+  const std::int64_t s = span.seconds();
+  return s < 60 ? format("{}s", s) : format("{}m{}s", s / 60, s % 60);
 }
 
 std::string end_words(const ExitStatus& exit) {
@@ -154,10 +165,25 @@ void SandboxLogic::start(std::size_t i, Instant now) {
   lives_[i].start_at = kNever;
   lives_[i].hook = Life::Hook::kNone;
   lives_[i].term_sent = false;
-  statuses_[i].message.clear();
+  lives_[i].notes = {};
   lives_[i].began = now;
-  statuses_[i].reason = "ContainerCreating";
+  if (lives_[i].fetches == 0) {  // else it says why it waits until that is otherwise
+    statuses_[i].message.clear();
+    statuses_[i].reason = "ContainerCreating";
+  }
   orders_.push_back({Order::What::kStart, i});
+}
+
+void SandboxLogic::fetches_image(std::size_t i) {
+  if (lives_[i].fetches == 0)  // else it has said before that it tries to
+    statuses_[i].reason = kFetchingImage;
+}
+
+void SandboxLogic::uses_image(std::size_t i, std::string digest, Duration fetch_time) {
+  statuses_[i].image_digest = std::move(digest);
+  statuses_[i].message.clear();
+  statuses_[i].reason = "ContainerCreating";
+  lives_[i].notes.fetch_time = fetch_time;
 }
 
 void SandboxLogic::began(std::size_t i, Instant now) {
@@ -219,7 +245,22 @@ void SandboxLogic::run_due_probes(std::size_t i, Instant now) {
   }
 }
 
-void SandboxLogic::probed(std::size_t i, std::size_t p, bool passed, Instant now) {
+void SandboxLogic::note_failure(std::size_t i, Probe::What what, bool is_last, std::string output, Instant now) {
+  Life::Failures& failures = lives_[i].failures[static_cast<std::size_t>(what)];
+  const std::uint32_t times = ++failures.times;
+  failures.ends += is_last;
+  if (times > kFailuresTold && (times & (times - 1)) != 0 && now - failures.told < kFailureAgain && !is_last)
+    return;
+  failures.told = now;
+  forget_failure(i, what);
+  lives_[i].notes.failed_probes.push_back({what, times, failures.ends, std::move(output)});
+}
+
+void SandboxLogic::forget_failure(std::size_t i, Probe::What what) {
+  std::erase_if(lives_[i].notes.failed_probes, [what](const FailedProbe& one) { return one.what == what; });
+}
+
+void SandboxLogic::probed(std::size_t i, std::size_t p, bool passed, Instant now, std::string output) {
   if (i >= lives_.size() || p >= lives_[i].probes.size() || !lives_[i].probes[p].in_flight)
     return;
   ProbeState& probe = lives_[i].probes[p];
@@ -229,6 +270,10 @@ void SandboxLogic::probed(std::size_t i, std::size_t p, bool passed, Instant now
   probe.successes = passed ? probe.successes + 1 : 0;
   const bool failed = !passed && probe.failures >= std::max(1u, asked.failures);
   const bool well = passed && probe.successes >= std::max(1u, asked.successes);
+  if (!passed)
+    note_failure(i, asked.what, failed && asked.what != Probe::What::kReadiness, std::move(output), now);
+  else
+    forget_failure(i, asked.what);
   if (well || (failed && asked.what == Probe::What::kReadiness))
     probe.passed = well;
   if (failed && asked.what != Probe::What::kReadiness) {
@@ -280,6 +325,13 @@ void SandboxLogic::cannot_yet(std::size_t i, std::string reason, std::string mes
       std::exchange(life.renews, false) ? now : now + back_off(life.fetches, kFetchAgainFirst, kFetchAgainLongest);
 }
 
+// Source: kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle ("restart policy": 10s, 20s, 40s … 300s).
+Duration SandboxLogic::wait_before(std::uint32_t quick_ends) const {
+  if (!sandbox_.front_end_files)
+    return back_off(quick_ends);
+  return quick_ends < 2 ? Duration{} : back_off(quick_ends - 1, kBackOffOfFrontEnds);
+}
+
 void SandboxLogic::not_started(std::size_t i, std::string why, Instant now) {
   ended(i, {1, 0, false}, now);
   statuses_[i].reason = std::move(why);
@@ -305,12 +357,13 @@ void SandboxLogic::ended(std::size_t i, ExitStatus exit, Instant now, std::strin
   if (may_start_again(i, exit)) {
     const bool renews = std::exchange(life.renews, false);
     life.quick_ends = renews ? 0 : now - life.began >= kSteadyAfter ? 1 : life.quick_ends + 1;
-    const Duration wait = renews ? Duration{} : back_off(life.quick_ends);
+    const Duration wait = renews ? Duration{} : wait_before(life.quick_ends);
     life.start_at = now + wait;
     ++statuses_[i].restarts;
     statuses_[i].state = ContainerState::kWaiting;
-    statuses_[i].reason = known_why.empty() ? "CrashLoopBackOff" : known_why;
-    statuses_[i].message = format("back-off {}s restarting failed container={}", wait.seconds(), spec(i).name);
+    statuses_[i].reason = !known_why.empty() ? known_why : wait > Duration{} ? "CrashLoopBackOff" : "ContainerCreating";
+    statuses_[i].message =
+        wait > Duration{} ? format("back-off {} restarting failed container={}", span_words(wait), spec(i).name) : "";
     statuses_[i].last_reason = end_why;
     statuses_[i].last_message = std::move(message);
   } else {

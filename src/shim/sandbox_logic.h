@@ -14,6 +14,7 @@
 
 #include "base/time.h"
 #include "model/sandbox.h"
+#include "wire/container_notes.h"
 
 namespace lockstep {
 
@@ -41,7 +42,9 @@ class SandboxLogic {
     std::string container, reason, message;  // container "" = each
   };
   void hold(std::vector<Hold> holds, Instant now);
-  void uses_image(std::size_t container, std::string digest) { statuses_[container].image_digest = std::move(digest); }
+  void fetches_image(std::size_t container);
+  // fetch_time: 0 = it was on the node.
+  void uses_image(std::size_t container, std::string digest, Duration fetch_time);
   // One more, beside those that there are: it starts at once, runs once, and nothing waits for it.
   void add(SandboxContainer one, Instant now);
   // It is to be something else from now on: what runs is ended, whatever its rule, and started anew.
@@ -51,8 +54,8 @@ class SandboxLogic {
   const std::string& why_evicted() const { return why_evicted_; }
   // The hook that was ordered last has come to its end.
   void hooked(std::size_t container, bool good, Instant now);
-  // Of a life that is over nothing is heard any more.
-  void probed(std::size_t container, std::size_t probe, bool passed, Instant now);
+  // Of a life that is over nothing is heard any more. output: of one that failed, what it said.
+  void probed(std::size_t container, std::size_t probe, bool passed, Instant now, std::string output = {});
   // Somebody has told every process to end: nothing starts any more.
   void told_to_end(Instant now);
   void tick(Instant now);
@@ -61,6 +64,8 @@ class SandboxLogic {
   Instant next_timer() const;
   bool over() const;
   const std::vector<ContainerStatus>& containers() const { return statuses_; }
+  // Of one that runs.
+  const ContainerNotes& notes(std::size_t container) const { return lives_[container].notes; }
   std::uint32_t life(std::size_t container) const { return statuses_[container].restarts; }
   // Of the task: 0 if every main container ended well, else the status of the first one that did not; of an init
   // container that failed for good, that one's.
@@ -85,6 +90,12 @@ class SandboxLogic {
     bool lives = false;      // it was ordered to start, and has not ended
     bool over = false;       // will not start again
     bool renews = false;     // it ends in order to be started anew
+    ContainerNotes notes;
+    // Failures of its probes in all lives, by kind, and when that was told last.
+    struct Failures {
+      std::uint32_t times = 0, ends = 0;
+      Instant told;
+    } failures[kProbeKinds];
   };
   const SandboxContainer& spec(std::size_t i) const { return sandbox_.containers[i]; }
   bool is_main(std::size_t i) const { return spec(i).kind == ContainerKind::kMain; }
@@ -96,6 +107,9 @@ class SandboxLogic {
   void begin_probes(std::size_t i, Instant now);
   void run_due_probes(std::size_t i, Instant now);
   void look_at_readiness(std::size_t i);
+  void note_failure(std::size_t i, Probe::What what, bool is_last, std::string output, Instant now);
+  void forget_failure(std::size_t i, Probe::What what);
+  Duration wait_before(std::uint32_t quick_ends) const;
   void end_container(std::size_t i, Instant now, Duration wait);
   void end_container(std::size_t i, Instant now) { end_container(i, now, grace_); }
   void begin_end(Instant now);

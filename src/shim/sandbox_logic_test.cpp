@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
+
 namespace lockstep {
 namespace {
 
@@ -101,6 +103,73 @@ TEST(SandboxLogic, ARestartIsTheContainersAloneAndWaitsLongerEachTime) {
   EXPECT_FALSE(logic.over());
 }
 
+// As Kubernetes' node agents do it: the first time at once, then 10 s, 20 s … 5 min.
+TEST(SandboxLogic, WhoAsksForAFrontEndWaitsAsThatSays) {
+  Sandbox sandbox;
+  sandbox.front_end_files = true;
+  sandbox.containers = {container("fails", ContainerKind::kMain, RestartRule::kAlways)};
+  SandboxLogic logic(std::move(sandbox), seconds(5), at(0));
+  logic.hold({}, at(0));
+  orders(logic);
+  std::int64_t now = 0;
+  for (const std::int64_t wait : {0, 10, 20, 40, 80, 160, 300, 300}) {
+    logic.ended(0, {1, 0, false}, at(now));
+    EXPECT_EQ(logic.containers()[0].reason, wait == 0 ? "ContainerCreating" : "CrashLoopBackOff");
+    EXPECT_EQ(logic.next_timer(), at(now + wait));
+    if (wait == 80)
+      EXPECT_EQ(logic.containers()[0].message, "back-off 1m20s restarting failed container=fails");
+    now += wait;
+    logic.tick(at(now));
+    EXPECT_EQ(orders(logic, at(now)), (Orders{{What::kStart, 0}}));
+  }
+  now += 600;
+  logic.ended(0, {1, 0, false}, at(now));
+  EXPECT_EQ(logic.next_timer(), at(now)) << "it ran for long, and begins anew";
+}
+
+TEST(SandboxLogic, FailuresOfAProbeAreTheMoreSeldomToldTheMoreThereAre) {
+  SandboxContainer one = container("main");
+  one.probes = {probe(Probe::What::kReadiness)};
+  auto logic = logic_of({one});
+  orders(logic);
+  std::vector<std::uint32_t> told;
+  for (std::int64_t s = 0; s < 100; ++s) {
+    logic.tick(at(s));
+    logic.probed(0, 0, false, at(s), format("no {}", s));
+    const std::vector<FailedProbe>& all = logic.notes(0).failed_probes;
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].what, Probe::What::kReadiness);
+    if (told.empty() || told.back() != all[0].times) {
+      told.push_back(all[0].times);
+      EXPECT_EQ(all[0].output, format("no {}", s));
+    }
+  }
+  EXPECT_EQ(told, (std::vector<std::uint32_t>{1, 2, 3, 4, 8, 16, 32, 64}));
+  logic.tick(at(400));
+  logic.probed(0, 0, false, at(400), "still");
+  EXPECT_EQ(logic.notes(0).failed_probes.at(0).times, 101u) << "after five minutes in any case";
+  logic.tick(at(401));
+  logic.probed(0, 0, true, at(401));
+  EXPECT_TRUE(logic.notes(0).failed_probes.empty()) << "it is well";
+}
+
+TEST(SandboxLogic, AnImageThatComesIsTold) {
+  auto logic = logic_of({container("main")});
+  logic.take_orders();
+  logic.fetches_image(0);
+  EXPECT_EQ(logic.containers()[0].reason, "FetchingImage");
+  logic.cannot_yet(0, "ErrImagePull", "manifest unknown", at(1));
+  EXPECT_EQ(logic.containers()[0].reason, "ErrImagePull");
+  logic.tick(at(3));
+  logic.take_orders();
+  logic.fetches_image(0);
+  EXPECT_EQ(logic.containers()[0].reason, "ErrImagePull") << "until that is otherwise";
+  logic.uses_image(0, "sha256:abc", millis(40));
+  logic.began(0, at(4));
+  EXPECT_EQ(logic.notes(0).fetch_time, millis(40));
+  EXPECT_EQ(logic.containers()[0].reason, "");
+}
+
 TEST(SandboxLogic, RestartsAreBounded) {
   SandboxContainer one = container("fails", ContainerKind::kMain, RestartRule::kOnFailure);
   one.restarts_max = 1;
@@ -178,6 +247,7 @@ TEST(SandboxLogic, ALivenessProbeThatFailsEndsTheContainerWhichStartsAgainByItsR
     logic.probed(0, 0, false, at(s));
   }
   EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 0}}));
+  EXPECT_EQ(logic.notes(0).failed_probes, (std::vector<FailedProbe>{{Probe::What::kLiveness, 2, 1, ""}}));
   logic.ended(0, {0, 15, false}, at(2));
   EXPECT_EQ(state(logic, 0), ContainerState::kWaiting);
   EXPECT_EQ(logic.containers()[0].reason, "LivenessProbeFailed");

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/text.h"
 #include "model/work_id.h"
@@ -124,20 +125,47 @@ int wait_for(pid_t pid) {
   }
 }
 
-// How it ended; as one that failed when it took longer.
-int wait_within(pid_t pid, Duration time) {
+// What a program beside writes: its first bytes are kept, and all of it is read, so that it never waits for a reader.
+class BesideOutput {
+ public:
+  BesideOutput() {
+    if (::pipe2(ends_, O_CLOEXEC) == 0)
+      ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+  }
+  int theirs() const { return ends_[1]; }
+  void read() {
+    char chunk[16 << 10];
+    for (ssize_t n; ends_[0] >= 0 && (n = ::read(ends_[0], chunk, sizeof chunk)) > 0;)
+      kept_.append(chunk, std::min(static_cast<std::size_t>(n), kProbeOutputMax - kept_.size()));
+  }
+  const std::string& kept() const { return kept_; }
+
+ private:
+  int ends_[2] = {-1, -1};
+  std::string kept_;
+};
+
+// How it ended. Nothing: it took longer.
+std::optional<int> wait_within(pid_t pid, Duration time, BesideOutput& output) {
   constexpr useconds_t kLookEvery = 5'000;
   const std::int64_t until = boot_clock_us() + std::max<std::int64_t>(time.us, 1000);
   for (;;) {
     int status = 0;
     const pid_t dead = ::waitpid(-1, &status, WNOHANG);
+    output.read();
     if (dead == pid)
       return status;
     if (boot_clock_us() >= until)
-      return W_EXITCODE(1, 0);
+      return std::nullopt;
     if (dead <= 0)
       ::usleep(kLookEvery);
   }
+}
+
+// Into a pipe that is empty, which so much fits.
+void write_words(int fd, std::string_view words) {
+  if (fd >= 0) [[maybe_unused]]
+    const ssize_t n = ::write(fd, words.data(), std::min(words.size(), kProbeOutputMax));
 }
 
 // What a container leaves behind ends with it.
@@ -194,12 +222,13 @@ void end_what_is_left() {
   end_as(status);
 }
 
-// -1: nobody listens there.
+// -1: nobody listens there, and errno says why.
 int connect_to(const std::string& host, std::uint16_t port) {
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(port);
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  errno = EHOSTUNREACH;
   if (fd < 0 || ::inet_pton(AF_INET, host == "localhost" ? "127.0.0.1" : host.c_str(), &to.sin_addr) != 1 ||
       ::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
     return -1;
@@ -230,38 +259,72 @@ void become_https_look(int fd, const HttpAsk& asked, const std::string& programs
   ::execl(program.c_str(), program.c_str(), "https-look", nullptr);
 }
 
-// Led on to another place of the same host, it asks there.
-bool asks_well(int fd, HttpAsk asked, bool tls, const std::string& programs) {
+std::string dial_words(const std::string& host, std::uint16_t port, std::string_view why) {
+  return format("dial tcp {}:{}: {}", host, port, why);
+}
+
+std::string ask_words(const HttpAsk& ask, bool tls, std::string_view why) {
+  return format("{} \"{}://{}:{}{}{}\": {}", ask.post_data.empty() ? "Get" : "Post", tls ? "https" : "http", ask.host,
+                ask.port, ask.path.starts_with('/') ? "" : "/", ask.path, why);
+}
+
+// In small letters, as programs write that are no C.
+std::string connect_words() {
+  std::string why = ::strerror(errno);
+  if (!why.empty() && why[0] >= 'A' && why[0] <= 'Z')
+    why[0] = static_cast<char>(why[0] - 'A' + 'a');
+  return "connect: " + why;
+}
+
+// Led on to another place of the same host, it asks there. tell: where what went wrong is said; -1 = nowhere.
+bool asks_well(int fd, HttpAsk asked, bool tls, const std::string& programs, int tell = -1) {
   for (int led = 0; fd >= 0 && led <= kHttpRedirectsMax; ++led) {
     if (tls) {
+      write_words(tell, ask_words(asked, tls, "it was not answered, or not well"));  // if it comes to that
       become_https_look(fd, asked, programs);
       return false;
     }
     const auto answer = http_answer(fd, asked);
     ::close(fd);
-    if (!answer)
+    if (!answer) {
+      write_words(tell, ask_words(asked, tls, "EOF"));
       return false;
+    }
     const auto next = led_on(asked, *answer);
-    if (!next)
-      return answer->code >= 200 && answer->code < 400;
+    if (!next) {
+      const bool well = answer->code >= 200 && answer->code < 400;
+      if (!well)
+        write_words(tell, format("HTTP probe failed with statuscode: {}", answer->code));
+      return well;
+    }
     asked = next->ask;
     tls = next->tls;
     fd = connect_to(asked.host, asked.port);
   }
+  write_words(tell, fd < 0 ? ask_words(asked, tls, dial_words(asked.host, asked.port, connect_words()))
+                           : ask_words(asked, tls, format("stopped after {} redirects", kHttpRedirectsMax)));
   return false;
 }
 
 std::string folder_of(const std::string& program) { return program.substr(0, program.rfind('/')); }
 
-bool network_probe_passes(const Probe& probe, const SandboxSurroundings& around) {
+HttpAsk ask_of(const Probe& probe, const std::string& host) {
+  return {host, probe.path, probe.post_data, probe.port, &probe.headers};
+}
+
+bool network_probe_passes(const Probe& probe, const SandboxSurroundings& around, int tell) {
   const std::string host = host_or_own(probe.host, around.address);
   const int fd = connect_to(host, probe.port);
+  if (probe.how == Probe::How::kHttp)
+    return asks_well(fd, ask_of(probe, host), probe.tls, folder_of(around.program), tell);
+  if (fd < 0)
+    write_words(tell, dial_words(host, probe.port, connect_words()));
   if (fd < 0 || probe.how == Probe::How::kTcp)
     return fd >= 0;
-  if (probe.how == Probe::How::kGrpc)
-    return grpc_is_serving(fd, format("{}:{}", host, probe.port), probe.service);
-  return asks_well(fd, {host, probe.path, probe.post_data, probe.port, &probe.headers}, probe.tls,
-                   folder_of(around.program));
+  const bool serves = grpc_is_serving(fd, format("{}:{}", host, probe.port), probe.service);
+  if (!serves)
+    write_words(tell, format("service unhealthy: {}:{} does not answer SERVING", host, probe.port));
+  return serves;
 }
 
 // It ends at the latest then: the signal is not the child's to ignore before it becomes a program.
@@ -273,14 +336,17 @@ void end_after(Duration time) {
   ::setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
-// A program beside the container's own, for that long.
+// A program beside the container's own, for that long. tell: where is said what it wrote, if it failed; -1 = nowhere.
 [[noreturn]] void run_beside(const SandboxContainer& container, std::uint32_t life,
                              const std::vector<std::string>& argv, Duration time, const SandboxSurroundings& around,
-                             const Beside& beside) {
-  redirect(1, "/dev/null");
-  redirect(2, "/dev/null");
+                             const Beside& beside, int tell = -1) {
   if (argv.empty())
     ::_exit(1);
+  BesideOutput output;
+  if (output.theirs() >= 0) {
+    ::dup2(output.theirs(), 1);
+    ::dup2(output.theirs(), 2);
+  }
   const itimerval none{};
   ::setitimer(ITIMER_REAL, &none, nullptr);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -293,9 +359,16 @@ void end_after(Duration time) {
     }
     become(plan_program(container, life, argv, around));
   }
-  const int status = program < 0 ? W_EXITCODE(1, 0) : wait_within(program, time);
+  const std::optional<int> status =
+      program < 0 ? std::optional<int>(W_EXITCODE(1, 0)) : wait_within(program, time, output);
   end_what_is_left();
-  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+  output.read();
+  const int code = status && WIFEXITED(*status) ? WEXITSTATUS(*status) : 1;
+  if (!status)
+    write_words(tell, format("command timed out: \"{}\" timed out after {} ms", join(argv, " "), time.millis()));
+  else if (code != 0)
+    write_words(tell, output.kept());
+  ::_exit(code);
 }
 
 }  // namespace
@@ -388,16 +461,30 @@ StartedContainer start_container(const SandboxContainer& container, std::uint32_
   return out;
 }
 
-pid_t start_probe(const SandboxContainer& container, std::uint32_t life, const Probe& probe,
-                  const SandboxSurroundings& around, const Beside& beside) {
-  const pid_t pid = fork_child();
-  if (pid != 0)
-    return pid;
-  reset_signals();
-  end_after(probe.timeout);
-  if (probe.how != Probe::How::kExec)
-    ::_exit(network_probe_passes(probe, around) ? 0 : 1);
-  run_beside(container, life, probe.argv, probe.timeout, around, beside);
+StartedProbe start_probe(const SandboxContainer& container, std::uint32_t life, const Probe& probe,
+                         const SandboxSurroundings& around, const Beside& beside) {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    ends[0] = ends[1] = -1;
+  StartedProbe out{fork_child(), ends[0]};
+  if (out.pid == 0) {
+    reset_signals();
+    end_after(probe.timeout);
+    if (probe.how != Probe::How::kExec)
+      ::_exit(network_probe_passes(probe, around, ends[1]) ? 0 : 1);
+    run_beside(container, life, probe.argv, probe.timeout, around, beside, ends[1]);
+  }
+  if (ends[1] >= 0)
+    ::close(ends[1]);
+  return out;
+}
+
+std::string probe_timeout_words(const Probe& probe, const SandboxSurroundings& around) {
+  const std::string host = host_or_own(probe.host, around.address);
+  if (probe.how == Probe::How::kHttp)
+    return ask_words(ask_of(probe, host), probe.tls,
+                     "context deadline exceeded (Client.Timeout exceeded while awaiting headers)");
+  return dial_words(host, probe.port, "i/o timeout");
 }
 
 pid_t start_hook(const SandboxContainer& container, std::uint32_t life, const ContainerHook& hook, Duration time,

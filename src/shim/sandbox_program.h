@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "model/sandbox.h"
+#include "wire/container_notes.h"
 
 namespace lockstep {
 
@@ -48,8 +49,14 @@ StartedContainer start_container(const SandboxContainer& container, std::uint32_
 // Ends with 0 if the probe passed. beside: what becomes a program beside the container's own, where runc has made it;
 // empty: lockstep-container does.
 using Beside = std::function<void(const std::vector<std::string>& argv)>;
-pid_t start_probe(const SandboxContainer& container, std::uint32_t life, const Probe& probe,
-                  const SandboxSurroundings& around, const Beside& beside = {});
+struct StartedProbe {
+  pid_t pid = -1;
+  int output = -1;  // when it has ended, its end has what it said: at most kProbeOutputMax bytes
+};
+StartedProbe start_probe(const SandboxContainer& container, std::uint32_t life, const Probe& probe,
+                         const SandboxSurroundings& around, const Beside& beside = {});
+// Of one that took too long, which says nothing itself.
+std::string probe_timeout_words(const Probe& probe, const SandboxSurroundings& around);
 // Ends with 0 if the hook did what it was for.
 pid_t start_hook(const SandboxContainer& container, std::uint32_t life, const ContainerHook& hook, Duration time,
                  const SandboxSurroundings& around, const Beside& beside = {});

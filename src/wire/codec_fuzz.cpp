@@ -9,6 +9,8 @@
 #include "wire/api.h"
 #include "wire/api_call.h"
 #include "wire/codec.h"
+#include "wire/container_notes.h"
+#include "wire/container_word.h"
 #include "wire/frame.h"
 #include "wire/random_value.h"
 
@@ -103,6 +105,8 @@ constexpr void (*kOthers[])(Text) = {
     hostlist,
     interval_set,
     beyond_bounds,
+    [](Text t) { round_trip(t, decode_container_word, encode_container_word); },
+    [](Text t) { round_trip(t, decode_container_notes, encode_container_notes); },
 };
 
 constexpr unsigned kKinds = std::variant_size_v<Record>, kAll = kKinds + unsigned{std::size(kOthers)};

@@ -6,7 +6,7 @@
 namespace lockstep {
 
 static wire::WordList words_of(ContainerWord::What) {
-  static constexpr std::string_view kWords[] = {"image", "began", "cannot_yet", "failed", "ended"};
+  static constexpr std::string_view kWords[] = {"fetching", "image", "began", "cannot_yet", "failed", "ended"};
   return kWords;
 }
 
@@ -16,6 +16,7 @@ template <class V>
 constexpr void describe(V& v, const ContainerWord*) {
   v.always("what", &ContainerWord::what);
   v("image", &ContainerWord::image, bounded::kName);
+  v("fetch_time_us", &ContainerWord::fetch_time, bounded::kSpan);
   v("pid", &ContainerWord::pid);
   v("uid", &ContainerWord::uid);
   v("gid", &ContainerWord::gid);

@@ -8,18 +8,21 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 
 namespace lockstep {
 
 struct ContainerWord {
   enum class What : unsigned char {
-    kImage,      // it is there: image, and what the parent has to know
+    kFetching,   // its image comes from a registry
+    kImage,      // it is there: image, fetch_time, and what the parent has to know
     kBegan,      // the program runs: pid
     kCannotYet,  // it will be tried again: reason, message
     kFailed,     // it cannot run as it was asked for: reason, message
     kEnded,      // after its program has ended: oom, message
   } what = What::kImage;
   std::string image;               // "sha256:…"
+  Duration fetch_time;             // 0 = it was there
   std::uint32_t uid = 0, gid = 0;  // kImage: who it runs as
   std::vector<std::uint32_t> groups;
   std::int32_t pid = 0;

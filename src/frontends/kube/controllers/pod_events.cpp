@@ -9,6 +9,7 @@
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
+#include "wire/container_notes.h"
 
 namespace lockstep::kube {
 
@@ -31,23 +32,53 @@ class PodEvents {
       return tell_waiting();
     if (records_.node && recent(records_.job->started))
       tell(kScheduler, kNormal, "Scheduled",
-           format("Successfully assigned {}/{} to {}", pod_.meta.ns.get(), pod_.meta.name, records_.node->meta.name));
-    if (records_.task)
-      for (const ContainerStatus& one : records_.task->containers.get()) tell_container(one);
+           format("Successfully assigned {}/{} to {}", pod_.meta.ns.get(), pod_.meta.name, records_.node->meta.name),
+           order_of(What::kScheduled));
+    if (records_.task && !records_.task->containers->empty()) {
+      body_ = body_of(pod_);
+      for (const ContainerStatus& one : records_.task->containers.get()) {
+        tell_container(one);
+        ++container_;
+      }
+    }
+    tell_cancelled();
   }
 
  private:
+  // In the order in which they happen to one container.
+  enum class What : std::uint16_t {
+    kScheduled,
+    kNotMounted,
+    kPulling,
+    kPulled,
+    kCreated,
+    kStarted,
+    kUnhealthy,
+    kFailedProbe,
+    kImageFailed,
+    kImageError,
+    kImageBackOff,
+    kImageBackOffError,
+    kBackOff,
+    kFailed,
+    kKilling,
+  };
+  static constexpr unsigned kOrdersOfContainer = 16, kLast = 0xffff;
+  EventOrder order_of(What what) const {
+    return EventOrder(static_cast<std::uint16_t>(1 + container_ * kOrdersOfContainer + static_cast<unsigned>(what)));
+  }
+
   bool recent(Instant at) const { return at && now_ - at < kRecent; }
 
   // One that was told so often already is not told again.
   void tell(const WorkloadKind& who, const char* type, const char* reason, const std::string& message,
-            std::int64_t times = 1) {
+            EventOrder order = {}, std::int64_t times = 1) {
     if (!takes_new_objects(view_, pod_.meta.ns))
       return;
-    const auto known = known_event(view_, pod_, reason, message);
+    const auto known = known_event(view_, pod_, reason, message, order);
     if (known && (times <= 1 || integer_in(body_of(*known), "count").value_or(1) >= times))
       return;
-    Object event = event_about(view_, now_, pod_, who, type, reason, message);
+    Object event = event_about(view_, now_, pod_, who, type, reason, message, order);
     if (times > 1) {
       json::object body = body_of(event);
       body["count"] = times;
@@ -76,38 +107,110 @@ class PodEvents {
       tell(kScheduler, kWarning, "FailedScheduling", waiting_for_nodes(view_.tables(), *records_.job));
   }
 
+  // Who owns the pod reads here that somebody else has ended it.
+  void tell_cancelled() {
+    const Job& job = *records_.job;
+    const std::string words = who_cancelled(view_.tables(), job);
+    if (words.empty() || is_deleting(pod_) || !recent(job.ended))
+      return;
+    const json::object body = body_of(pod_);
+    if (pod_has_ended(body) && text_in(part(body, "status"), "reason") != "Cancelled")
+      return;
+    tell(job.started ? kNode : kScheduler, kWarning, "Cancelled", words, EventOrder(kLast));
+  }
+
+  std::string image_of(const std::string& container) const {
+    const json::value* asked = container_named(body_, container);
+    return asked ? text_in(*asked, "image") : "";
+  }
+
   void tell_container(const ContainerStatus& one) {
-    const std::string name = one.name,
-                      where = format("{}_{}({})", pod_.meta.name, pod_.meta.ns.get(), uid_text(pod_.meta.uid));
+    const std::string name = one.name;
     const bool lived = one.state != ContainerState::kWaiting || one.restarts > 0;
     const std::int64_t lives = std::int64_t{one.restarts} + (one.state == ContainerState::kWaiting ? 0 : 1);
-    if (lived && recent(one.started)) {
-      const json::object body = body_of(pod_);
-      const json::value* asked = container_named(body, name);
-      tell(kNode, kNormal, "Pulled",
-           format("Container image \"{}\" already present on machine", asked ? text_in(*asked, "image") : ""), lives);
-      tell(kNode, kNormal, "Created", format("Created container: {}", name), lives);
-      tell(kNode, kNormal, "Started", format("Started container {}", name), lives);
+    const ContainerNotes notes = notes_of(one);
+    if (one.reason == kFetchingImage || (notes.fetch_time > Duration{} && recent(one.started)))
+      tell(kNode, kNormal, "Pulling", pulling(name), order_of(What::kPulling));
+    if (lived && recent(one.started))
+      tell_beginning(name, lives, notes.fetch_time);
+    if (one.state == ContainerState::kWaiting)
+      tell_waiting_container(one, lives);
+    for (const FailedProbe& probe : notes.failed_probes) tell_probe(name, probe);
+    const bool stops = is_deleting(pod_) || records_.job->state == JobState::kCompleting;
+    if (stops && one.state == ContainerState::kRunning)
+      tell(kNode, kNormal, "Killing", format("Stopping container {}", name), order_of(What::kKilling));
+  }
+
+  std::string pulling(const std::string& container) const {
+    return format("Pulling image \"{}\"", image_of(container));
+  }
+
+  // Once for each life. Of one that is over the node does not say any more whence its image came.
+  void tell_beginning(const std::string& name, std::int64_t lives, Duration fetch_time) {
+    const std::string created = format("Created container: {}", name);
+    if (const auto known = known_event(view_, pod_, "Created", created, order_of(What::kCreated));
+        known && integer_in(body_of(*known), "count").value_or(1) >= lives)
+      return;
+    const bool pulled = fetch_time > Duration{} ||
+                        (lives == 1 && known_event(view_, pod_, "Pulling", pulling(name), order_of(What::kPulling)));
+    tell(kNode, kNormal, "Pulled",
+         !pulled ? format("Container image \"{}\" already present on machine", image_of(name))
+         : fetch_time > Duration{}
+             ? format("Successfully pulled image \"{}\" in {}.{:03}s", image_of(name), fetch_time.seconds(),
+                      fetch_time.millis() % 1000)
+             : format("Successfully pulled image \"{}\"", image_of(name)),
+         order_of(What::kPulled), pulled ? 1 : lives);
+    tell(kNode, kNormal, "Created", created, order_of(What::kCreated), lives);
+    tell(kNode, kNormal, "Started", format("Started container {}", name), order_of(What::kStarted), lives);
+  }
+
+  void tell_waiting_container(const ContainerStatus& one, std::int64_t lives) {
+    constexpr std::string_view kNotMounted = "MountVolume.SetUp failed";
+    if (one.reason == "CrashLoopBackOff") {
+      tell(kNode, kWarning, "BackOff",
+           format("Back-off restarting failed container {} in pod {}_{}({})", one.name, pod_.meta.name,
+                  pod_.meta.ns.get(), uid_text(pod_.meta.uid)),
+           order_of(What::kBackOff), lives);
+    } else if (one.reason == "ErrImagePull" || one.reason == "ImagePullBackOff") {
+      const std::string image = image_of(one.name);
+      tell(kNode, kNormal, "Pulling", pulling(one.name), order_of(What::kPulling));
+      // The node begins with the image's name, too.
+      const std::string same = format("failed to pull image \"{}\": ", image);
+      const std::string why = one.message.substr(one.message.starts_with(same) ? same.size() : 0);
+      tell(kNode, kWarning, "Failed", format("Failed to pull image \"{}\": {}", image, why),
+           order_of(What::kImageFailed));
+      tell(kNode, kWarning, "Failed", "Error: ErrImagePull", order_of(What::kImageError));
+      if (one.reason == "ErrImagePull")
+        return;
+      tell(kNode, kNormal, "BackOff", format("Back-off pulling image \"{}\"", image), order_of(What::kImageBackOff));
+      tell(kNode, kWarning, "Failed", "Error: ImagePullBackOff", order_of(What::kImageBackOffError));
+    } else if (one.message.starts_with(kNotMounted)) {  // the same of each container
+      tell(kNode, kWarning, "FailedMount", one.message, EventOrder(1 + static_cast<unsigned>(What::kNotMounted)));
+    } else if (!one.reason.empty() && one.reason != "ContainerCreating" && one.reason != "PodInitializing" &&
+               one.reason != kFetchingImage) {
+      tell(kNode, kWarning, "Failed", format("Error: {}", one.message.empty() ? one.reason : one.message),
+           order_of(What::kFailed));
     }
-    if (one.state == ContainerState::kWaiting) {
-      if (one.reason == "CrashLoopBackOff")
-        tell(kNode, kWarning, "BackOff", format("Back-off restarting failed container {} in pod {}", name, where),
-             lives);
-      else if (one.reason == "ErrImagePull" || one.reason == "ImagePullBackOff")
-        tell(kNode, kWarning, one.reason == "ErrImagePull" ? "Failed" : "BackOff", format("{}: {}", name, one.message));
-      else if (!one.reason.empty() && one.reason != "ContainerCreating" && one.reason != "PodInitializing")
-        tell(kNode, kWarning, "Failed", format("Error: {}", one.message.empty() ? one.reason : one.message));
-    }
-    for (const std::string* reason : {&one.reason, &one.last_reason})
-      if (reason->ends_with("ProbeFailed")) {
-        tell(kNode, kWarning, "Unhealthy", format("{} of container {}", *reason, name),
-             std::max<std::int64_t>(1, one.restarts));
-        tell(kNode, kNormal, "Killing", format("Container {} failed its probe, will be restarted", name),
-             std::max<std::int64_t>(1, one.restarts));
-        break;
-      }
-    if (is_deleting(pod_) && one.state == ContainerState::kRunning)
-      tell(kNode, kNormal, "Killing", format("Stopping container {}", name));
+  }
+
+  static ContainerNotes notes_of(const ContainerStatus& one) {
+    auto notes = one.state == ContainerState::kRunning ? decode_container_notes(one.message) : ContainerNotes();
+    return notes.ok() ? std::move(*notes) : ContainerNotes();
+  }
+
+  void tell_probe(const std::string& container, const FailedProbe& probe) {
+    const char* const kind = probe.what == Probe::What::kStartup     ? "Startup"
+                             : probe.what == Probe::What::kReadiness ? "Readiness"
+                                                                     : "Liveness";
+    const std::string words = format("{} probe failed: {}", kind, probe.output);
+    // Of words that it did not use before nobody knows how often they were said.
+    const bool is_new = !known_event(view_, pod_, "Unhealthy", words, order_of(What::kUnhealthy));
+    tell(kNode, kWarning, "Unhealthy", words, order_of(What::kUnhealthy), is_new ? 1 : std::int64_t{probe.times});
+    if (probe.ends > 0)
+      tell(kNode, kNormal, "Killing",
+           format("Container {} failed {} probe, will be restarted", container,
+                  probe.what == Probe::What::kStartup ? "startup" : "liveness"),
+           order_of(What::kFailedProbe), std::int64_t{probe.ends});
   }
 
   Wishes& out_;
@@ -115,6 +218,8 @@ class PodEvents {
   const Object& pod_;
   const PodRecords& records_;
   const Instant now_;
+  json::object body_;       // of the pod, for its containers
+  unsigned container_ = 0;  // that is told of, by its place
 };
 
 }  // namespace

@@ -296,7 +296,9 @@ Object with_grace(const Object& pod, std::int64_t seconds) {
 
 json::object pod_as_shown(const Tables& tables, const Object& pod) {
   json::object tree = tree_of(pod, {"v1", "Pod"}, wall_offset_of(tables));
-  show_pod(tree, pod, records_of_pod(tables, pod), {}, wall_offset_of(tables));
+  const PodRecords records = records_of_pod(tables, pod);
+  show_pod(tree, pod, records, records.job ? who_cancelled(tables, *records.job) : std::string(),
+           wall_offset_of(tables));
   return tree;
 }
 

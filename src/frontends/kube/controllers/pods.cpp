@@ -146,6 +146,8 @@ class PodController final : public Reconciler {
     json::object tree = pod_as_shown(view.tables(), pod);
     if (!pod_has_ended(tree))
       return;
+    if (same_json(part(body, "status"), part(tree, "status")))
+      return;
     body["status"] = part(tree, "status");
     if (const json::value& node = part(spec_of(tree), "nodeName"); node.is_string())
       body["spec"].as_object()["nodeName"] = node;

@@ -321,19 +321,24 @@ std::string namespace_of_events(const Object& about) {
   return about.meta.ns.get().empty() ? "default" : about.meta.ns.get();
 }
 
-std::string event_name(const Object& about, const char* reason, const std::string& message) {
-  return format("{}.{:016x}", about.meta.name, hash_of(message, hash_of(reason, hash_of(uid_text(about.meta.uid)))));
+// Clients that sort by time leave those of one second in the order of their names.
+std::string event_name(const Object& about, const char* reason, const std::string& message, EventOrder order) {
+  const std::uint64_t hash = hash_of(message, hash_of(reason, hash_of(uid_text(about.meta.uid))));
+  return order == EventOrder{} ? format("{}.{:016x}", about.meta.name, hash)
+                               : format("{}.{:04x}{:012x}", about.meta.name, static_cast<std::uint16_t>(order),
+                                        hash & 0xffff'ffff'ffffull);
 }
 
 }  // namespace
 
-Ref<Object> known_event(const ObjectView& view, const Object& about, const char* reason, const std::string& message) {
-  return view.find(kEventType, namespace_of_events(about), event_name(about, reason, message));
+Ref<Object> known_event(const ObjectView& view, const Object& about, const char* reason, const std::string& message,
+                        EventOrder order) {
+  return view.find(kEventType, namespace_of_events(about), event_name(about, reason, message, order));
 }
 
 Object event_about(const ObjectView& view, Instant now, const Object& object, const WorkloadKind& kind,
-                   const char* type, const char* reason, const std::string& message) {
-  const std::string ns = namespace_of_events(object), name = event_name(object, reason, message);
+                   const char* type, const char* reason, const std::string& message, EventOrder order) {
+  const std::string ns = namespace_of_events(object), name = event_name(object, reason, message, order);
   const std::string time = time_text(now, view.wall_offset());
   if (const auto known = view.find(kEventType, ns, name)) {
     json::object body = body_of(*known);

@@ -91,12 +91,16 @@ void add_condition(json::object& status, json::object condition);  // behind the
 // Changes the status in the record, where it is another one. With it goes what else the body says.
 void wish_status(Wishes& out, const Object& object, json::object body, json::object status);
 
+// Which of two events about one object comes first, where both fell into one second. 0: nobody says.
+enum class EventOrder : std::uint16_t {};
+
 // An event about the object, as it is written. One that says the same again is counted, by itself twice a minute at
 // most.
 Object event_about(const ObjectView& view, Instant now, const Object& object, const WorkloadKind& kind,
-                   const char* type, const char* reason, const std::string& message);
+                   const char* type, const char* reason, const std::string& message, EventOrder order = {});
 // Null: it was not told yet.
-Ref<Object> known_event(const ObjectView& view, const Object& about, const char* reason, const std::string& message);
+Ref<Object> known_event(const ObjectView& view, const Object& about, const char* reason, const std::string& message,
+                        EventOrder order = {});
 void wish_event(Wishes& out, const ObjectView& view, Instant now, const Object& object, const WorkloadKind& kind,
                 const char* type, const char* reason, const std::string& message);
 inline constexpr const char* kNormal = "Normal";

@@ -9,12 +9,15 @@
 #include "frontends/kube/machinery/timestamps.h"
 #include "model/job.h"
 #include "model/records.h"
+#include "wire/container_notes.h"
 
 namespace lockstep::kube {
 
 namespace {
 
 constexpr const char* kCreating = "ContainerCreating";
+constexpr const char* kImageBackOff = "ImagePullBackOff";
+constexpr const char* kCrashLoop = "CrashLoopBackOff";
 
 constexpr std::int32_t kSignalBase = 128;
 
@@ -24,6 +27,11 @@ bool restarts_after(const json::object& pod, const json::value& container, Conta
   if (kind == ContainerKind::kInit)
     return rule != "Never" && !exit.ok();
   return rule == "Always" || (rule == "OnFailure" && !exit.ok());
+}
+
+std::string place_of_pod(const json::object& pod) {
+  const json::value& metadata = part(pod, "metadata");
+  return format("{}_{}({})", text_in(metadata, "name"), text_in(metadata, "namespace"), text_in(metadata, "uid"));
 }
 
 std::string names(const std::vector<std::string>& all) { return "[" + join(all, " ") + "]"; }
@@ -39,7 +47,7 @@ std::string_view word_of_end(const ContainerStatus& told) {
 std::int32_t exit_code_of(const ExitStatus& exit) { return exit.signal ? kSignalBase + exit.signal : exit.code; }
 
 ContainerViews::ContainerViews(const json::object& pod, const Job& job, const Task* task, Duration wall_offset)
-    : job_(job), task_(task), wall_offset_(wall_offset) {
+    : pod_(pod), job_(job), task_(task), wall_offset_(wall_offset) {
   const auto add = [&](const json::value& asked, ContainerKind kind) {
     One one{&asked, kind};
     const std::string name = text_in(asked, "name");
@@ -88,12 +96,18 @@ json::object ContainerViews::state_of(const One& one) const {
   if (ended(one))
     return {
         {"terminated", terminated(one, one.told->started, one.told->ended, word_of_end(*one.told), one.told->message)}};
+  if (over_)
+    return {{"waiting", json::object()}};
   json::object waiting;
   std::string reason = one.told ? one.told->reason : "", message = one.told ? one.told->message : "";
-  if (reason.empty() || reason == kCreating)
+  if (reason.empty() || reason == kCreating || reason == kFetchingImage)
     reason = initialized() ? kCreating : "PodInitializing";
+  if (reason == kImageBackOff)
+    message = format("Back-off pulling image \"{}\": ErrImagePull: {}", text_in(*one.asked, "image"), message);
   if (message.empty() && task_)
     message = task_->reason.get();
+  else if (reason == kCrashLoop)
+    message += format(" pod={}", place_of_pod(pod_));
   waiting["reason"] = reason;
   if (!message.empty())
     waiting["message"] = message;

@@ -25,6 +25,9 @@ class ContainerViews {
   // task: null before it has one. wall_offset: adds to an Instant to give the wall clock.
   ContainerViews(const json::object& pod, const Job& job, const Task* task, Duration wall_offset);
 
+  // What has not run will not: it waits for nothing.
+  void nothing_starts_any_more() { over_ = true; }
+
   enum class Which : unsigned char { kInit, kMain, kAdded };
   json::array statuses(Which which) const;
 
@@ -56,9 +59,11 @@ class ContainerViews {
   std::string time(Instant at) const;
   std::string id_of(const One& one, std::uint32_t life) const;
 
+  const json::object& pod_;
   const Job& job_;
   const Task* task_;
   Duration wall_offset_;
+  bool over_ = false;
   // Those that the pod was made with; nothing but their statuses is asked of those added since.
   std::span<const One> asked() const { return {all_.data(), asked_}; }
 

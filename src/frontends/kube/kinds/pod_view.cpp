@@ -38,7 +38,7 @@ struct Showing {
   json::object& tree;
   const Object& pod;
   const PodRecords& records;
-  std::string_view waits;
+  std::string_view why;
   Duration wall_offset;
   bool as_written = false;  // the status, of what follows from the records
 
@@ -97,18 +97,20 @@ bool gates_open(const Showing& of) {
 void show_waiting(const Showing& of) {
   if (of.records.node)  // others make room there
     object_at(of.tree, "status")["nominatedNodeName"] = of.records.node->meta.name;
-  if (of.waits.empty())
+  if (of.why.empty())
     return;
   json::array conditions;
-  add_condition(conditions, of, {"PodScheduled", false, of.job().submitted, "Unschedulable", std::string(of.waits)});
+  add_condition(conditions, of, {"PodScheduled", false, of.job().submitted, "Unschedulable", std::string(of.why)});
   put_conditions(of, std::move(conditions));
 }
 
 // --- since it has a node ---
 
+// How it has ended or is about to; else how far it is.
+JobState end_of(const Job& job) { return job.state == JobState::kCompleting ? job.ending : job.state; }
+
 std::string_view phase_of(const Showing& of, const ContainerViews& views) {
-  const JobState state = of.job().state == JobState::kCompleting ? of.job().ending : of.job().state;
-  if (is_final(state)) {
+  if (const JobState state = end_of(of.job()); is_final(state)) {
     const bool well = state == JobState::kCompleted ||
                       (state != JobState::kTimeout && state != JobState::kNodeFail && views.all_succeeded());
     if (is_final(of.job().state) || views.all_ended())
@@ -124,13 +126,23 @@ struct EndWords {
 };
 
 constexpr std::string_view kEvicted = "Evicted: ";
+constexpr const char* kCancelled = "Cancelled";
+
+bool is_being_deleted(const Object& pod) { return pod.meta.extra && pod.meta.extra->deleting; }
 
 // Why it ended otherwise than by its containers.
-EndWords end_words(const Job& job, const Task* task) {
+EndWords end_words(const Showing& of) {
+  const Job& job = of.job();
+  const Task* const task = of.records.task.get();
   if (task && task->reason.get().starts_with(kEvicted))
     return {"Evicted", task->reason.get().substr(kEvicted.size())};
-  const JobState state = job.state == JobState::kCompleting ? job.ending : job.state;
-  switch (state) {
+  switch (end_of(job)) {
+    case JobState::kCancelled:
+      // Who deletes a pod knows it; who ended it otherwise has said how.
+      if (const std::string said = text_in(of.status(), "reason");
+          is_being_deleted(of.pod) || (said != kCancelled && (!said.empty() || pod_has_ended(of.tree))))
+        return {};
+      return {kCancelled, of.why.empty() ? format("Job {} was cancelled", job.id.value) : std::string(of.why)};
     case JobState::kTimeout:
     case JobState::kDeadline:
       return {"DeadlineExceeded", "Pod was active on the node longer than the specified deadline"};
@@ -139,6 +151,26 @@ EndWords end_words(const Job& job, const Task* task) {
     case JobState::kBootFail: return {"NodeLost", format("Its node did not start it: {}", job.end_reason.get())};
     default: return {};
   }
+}
+
+void put_end_words(json::object& status, const EndWords& words) {
+  if (words.reason.empty())
+    return;
+  status["reason"] = words.reason;
+  status["message"] = words.message;
+}
+
+// Its job has ended and had no node: there is nothing to be said of containers.
+void show_never_placed(const Showing& of) {
+  json::array conditions;
+  add_condition(conditions, of,
+                {"PodScheduled", false, of.job().submitted, "Unschedulable", "its job has ended before it had a node"});
+  const EndWords words = end_words(of);
+  put_conditions(of, std::move(conditions));
+  json::object& status = object_at(of.tree, "status");
+  put_end_words(status, words);
+  if (!pod_has_ended(of.tree))
+    status["phase"] = "Failed";
 }
 
 void show_place(const Showing& of) {
@@ -187,7 +219,7 @@ void add_resize(json::array& out, const Showing& of, const ContainerViews& views
 
 void show_running(const Showing& of) {
   show_place(of);
-  const ContainerViews views(of.tree, of.job(), of.records.task.get(), of.wall_offset);
+  ContainerViews views(of.tree, of.job(), of.records.task.get(), of.wall_offset);
   const std::string written = text_in(of.status(), "phase");
   const bool keeps = !written.empty() && (of.as_written || pod_has_ended(of.tree));
   const std::string_view phase = keeps ? std::string_view(written) : phase_of(of, views);
@@ -222,8 +254,7 @@ void show_running(const Showing& of) {
   add_condition(conditions, of, pod_ready);
   add_condition(conditions, of, ready);
   add_condition(conditions, of, {"PodScheduled", true, began, {}, {}});
-  const JobState state = of.job().state == JobState::kCompleting ? of.job().ending : of.job().state;
-  if (is_final(state) && state == JobState::kPreempted)
+  if (end_of(of.job()) == JobState::kPreempted)
     add_condition(conditions, of,
                   {"DisruptionTarget", true, of.job().ended ? of.job().ended : began, "PreemptionByScheduler",
                    "It made room for work of higher priority"});
@@ -234,13 +265,12 @@ void show_running(const Showing& of) {
   if (!over)
     add_resize(conditions, of, views);
   put_conditions(of, std::move(conditions));
+  const EndWords words = over ? end_words(of) : EndWords{};
   json::object& status = object_at(of.tree, "status");
   status["phase"] = phase;
-  if (over)
-    if (EndWords words = end_words(of.job(), of.records.task.get()); !words.reason.empty()) {
-      status["reason"] = std::move(words.reason);
-      status["message"] = std::move(words.message);
-    }
+  put_end_words(status, words);
+  if (!words.reason.empty())
+    views.nothing_starts_any_more();
   if (json::array init = views.statuses(ContainerViews::Which::kInit); !init.empty())
     status["initContainerStatuses"] = std::move(init);
   status["containerStatuses"] = views.statuses(ContainerViews::Which::kMain);
@@ -263,7 +293,7 @@ void show_forgotten(const Showing& of, const EndedWork& end) {
 
 // A deletion's time is when the grace that it gives is over.
 void show_deletion(const Showing& of) {
-  if (!of.pod.meta.extra || !of.pod.meta.extra->deleting)
+  if (!is_being_deleted(of.pod))
     return;
   json::object& metadata = object_at(of.tree, "metadata");
   const auto grace = integer_in(part(of.tree, "metadata"), "deletionGracePeriodSeconds");
@@ -281,9 +311,16 @@ const EndedWork* ended_job_of(const Object& pod) {
   return nullptr;
 }
 
-void show_pod(json::object& tree, const Object& pod, const PodRecords& records, std::string_view waits,
+std::string who_cancelled(const Tables& tables, const Job& job) {
+  if (end_of(job) != JobState::kCancelled)
+    return {};
+  const User* const by = tables.user(job.cancelled_by);
+  return format("Job {} was cancelled{}", job.id.value, by ? " by " + by->meta.name : "");
+}
+
+void show_pod(json::object& tree, const Object& pod, const PodRecords& records, std::string_view why,
               Duration wall_offset) {
-  Showing of{tree, pod, records, waits, wall_offset};
+  Showing of{tree, pod, records, why, wall_offset};
   if (const auto version = integer_in(tree, kWritten)) {
     of.as_written = static_cast<Seq>(*version) == version_of(records);
     tree.erase(kWritten);
@@ -304,6 +341,8 @@ void show_pod(json::object& tree, const Object& pod, const PodRecords& records, 
   else if (is_final(records.job->state) && pod_has_ended(tree) &&
            !of.status().as_object().contains("containerStatuses"))
     return;
+  else if (is_final(records.job->state) && !records.job->started)
+    show_never_placed(of);
   else
     show_running(of);
 }

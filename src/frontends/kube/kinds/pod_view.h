@@ -5,6 +5,7 @@
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <string>
 #include <string_view>
 
 #include "base/time.h"
@@ -22,10 +23,13 @@ inline PodRecords records_of_pod(const Tables& tables, const Object& pod) { retu
 // How the pod's job ended, once it is forgotten. Null: it is not.
 const EndedWork* ended_job_of(const Object& pod);
 
-// Sets in the pod's tree what the records say. waits: why its job waits, in a sentence; "" = nobody has looked at it
-// yet. wall_offset: adds to an Instant to give the wall clock.
-void show_pod(json::object& tree, const Object& pod, const PodRecords& records, std::string_view waits,
+// Sets in the pod's tree what the records say. why: why its job waits, in a sentence ("" = nobody has looked at it
+// yet), or who_cancelled. wall_offset: adds to an Instant to give the wall clock.
+void show_pod(json::object& tree, const Object& pod, const PodRecords& records, std::string_view why,
               Duration wall_offset);
+
+// "Job 26 was cancelled by ann"; "" of a job that was not.
+std::string who_cancelled(const Tables& tables, const Job& job);
 
 // What others write through /status of what is the records' to say (phase, conditions) is shown as they wrote it until
 // the records or the pod change next, as where a node's agent writes over it at its next look; that it has ended stays.

@@ -4,6 +4,7 @@
 
 #include <boost/json/parse.hpp>
 
+#include "frontends/kube/kinds/columns.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "model/job.h"
@@ -155,6 +156,108 @@ TEST_F(PodViews, InitContainersGoFirst) {
   tree["spec"].as_object()["restartPolicy"] = "Never";
   task.containers.edit()[0].exit.code = 1;
   EXPECT_EQ(phase(shown()), "Failed");
+}
+
+// As the real server's table has it.
+TEST_F(PodViews, ItsTableSaysHowFarItsInitContainersAre) {
+  tree["spec"].as_object()["initContainers"] = json::parse(R"([{"name":"i","image":"x"},{"name":"j","image":"x"}])");
+  container(ContainerState::kRunning, "i").ready = false;
+  container(ContainerState::kWaiting, "j").reason = "PodInitializing";
+  container(ContainerState::kWaiting).reason = "PodInitializing";
+  const auto word = [&] { return std::string(text_of(cells_of(kPods, shown(), {})[2])); };
+  const auto init = [&](std::size_t i) -> ContainerStatus& { return task.containers.edit()[i]; };
+  EXPECT_EQ(word(), "Init:0/2");
+  init(0).state = ContainerState::kEnded;
+  init(1).state = ContainerState::kRunning;
+  EXPECT_EQ(word(), "Init:1/2");
+  init(1).state = ContainerState::kWaiting;
+  init(1).restarts = 2;
+  init(1).exit.code = 3;
+  init(1).reason = "CrashLoopBackOff";
+  EXPECT_EQ(word(), "Init:CrashLoopBackOff");
+  init(1).state = ContainerState::kEnded;
+  init(1).reason.clear();
+  EXPECT_EQ(word(), "Init:Error");
+  init(1).exit = {0, 9, true};
+  EXPECT_EQ(word(), "Init:OOMKilled");
+  init(1).exit = {};
+  init(2).reason.clear();
+  EXPECT_EQ(word(), "ContainerCreating");
+}
+
+TEST_F(PodViews, SomebodyCancelledItsJobWhileItWaited) {
+  job.state = JobState::kCancelled;
+  job.started = {};
+  job.ended = kStarted;
+  const json::object pod = shown(false, "Job 7 was cancelled by ann");
+  EXPECT_EQ(phase(pod), "Failed");
+  EXPECT_EQ(text_in(part(pod, "status"), "reason"), "Cancelled");
+  EXPECT_EQ(text_in(part(pod, "status"), "message"), "Job 7 was cancelled by ann");
+  EXPECT_EQ(text_in(condition(pod, "PodScheduled"), "status"), "False");
+  EXPECT_EQ(list_in(part(pod, "status"), "conditions").size(), 1u) << "of what never was nothing is said";
+  EXPECT_EQ(text_of(cells_of(kPods, pod, {})[2]), "Cancelled");
+  EXPECT_FALSE(part(spec_of(pod), "nodeName").is_string());
+  tree = pod;
+  EXPECT_EQ(shown(false, "Job 7 was cancelled by ann"), pod) << "and so it stays when that is written down";
+}
+
+TEST_F(PodViews, SomebodyCancelledItsJobWhileItRan) {
+  tree["spec"].as_object()["containers"].as_array().push_back({{"name", "b"}, {"image", "x"}});
+  container(ContainerState::kEnded).exit.signal = 9;
+  container(ContainerState::kWaiting, "b").reason = "ContainerCreating";
+  job.state = JobState::kCancelled;
+  const json::object pod = shown(true, "Job 7 was cancelled by ann");
+  EXPECT_EQ(phase(pod), "Failed");
+  EXPECT_EQ(text_in(part(pod, "status"), "message"), "Job 7 was cancelled by ann");
+  EXPECT_EQ(text_in(part(part(status(pod), "state"), "terminated"), "reason"), "Error");
+  EXPECT_EQ(part(part(status(pod, "containerStatuses", 1), "state"), "waiting"), json::value(json::object()))
+      << "it waits for nothing any more";
+  EXPECT_EQ(text_in(condition(pod, "PodScheduled"), "status"), "True");
+  tree = pod;
+  EXPECT_EQ(shown(true, "Job 7 was cancelled by ann"), pod);
+  tree["status"].as_object()["reason"] = "Mine";
+  EXPECT_EQ(text_in(part(shown(true, "Job 7 was cancelled by ann"), "status"), "reason"), "Mine");
+  auto extra = std::make_shared<MetaExtra>();
+  extra->deleting = kStarted;
+  object.meta.extra = extra;
+  tree["status"] = json::object();
+  EXPECT_EQ(text_in(part(shown(), "status"), "reason"), "") << "who deletes it knows";
+}
+
+TEST(WhoCancelled, NamesTheUser) {
+  Tables tables;
+  User ann;
+  ann.id = UserId{3};
+  ann.meta.name = "ann";
+  ann.meta.seq = 1;
+  tables.apply({1, std::make_shared<const User>(ann), false});
+  Job job;
+  job.id = JobId(26);
+  job.state = JobState::kRunning;
+  EXPECT_EQ(who_cancelled(tables, job), "");
+  job.state = JobState::kCompleting;
+  job.ending = JobState::kCancelled;
+  job.cancelled_by = ann.id;
+  EXPECT_EQ(who_cancelled(tables, job), "Job 26 was cancelled by ann");
+  job.cancelled_by = {};
+  EXPECT_EQ(who_cancelled(tables, job), "Job 26 was cancelled");
+}
+
+TEST_F(PodViews, WhyItsContainersWaitIsSaidAsTheRealOnesDo) {
+  tree["metadata"] = json::parse(R"({"name":"web","namespace":"lab","uid":"u-1"})");
+  ContainerStatus& one = container(ContainerState::kWaiting);
+  const auto message = [&] { return text_in(part(part(status(shown()), "state"), "waiting"), "message"); };
+  one.reason = "ErrImagePull";
+  one.message = "failed to pull image \"reg/i:1\": manifest unknown";
+  EXPECT_EQ(message(), "failed to pull image \"reg/i:1\": manifest unknown");
+  one.reason = "ImagePullBackOff";
+  EXPECT_EQ(message(),
+            "Back-off pulling image \"reg/i:1\": ErrImagePull: failed to pull image \"reg/i:1\": manifest unknown");
+  one.reason = "CrashLoopBackOff";
+  one.message = "back-off 10s restarting failed container=a";
+  EXPECT_EQ(message(), "back-off 10s restarting failed container=a pod=web_lab(u-1)");
+  one.reason = "FetchingImage";
+  EXPECT_EQ(text_in(part(part(status(shown()), "state"), "waiting"), "reason"), "ContainerCreating");
 }
 
 // Somebody's word through /status, as it is stored.

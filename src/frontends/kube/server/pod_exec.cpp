@@ -54,8 +54,10 @@ std::string status_text(std::string_view word) {
 // Between a client and one container: what one says goes to the other, no faster than it is taken.
 class Exec final : public Conversation {
  public:
-  Exec(std::shared_ptr<StreamRoom> room, std::shared_ptr<ClientChannels> client, std::unique_ptr<Stream> node)
-      : room_(std::move(room)), client_(std::move(client)), node_(std::move(node)) {}
+  // attaches: how the container's own program ends is the pod's to say, and no failure of who watches it.
+  Exec(std::shared_ptr<StreamRoom> room, std::shared_ptr<ClientChannels> client, std::unique_ptr<Stream> node,
+       bool attaches)
+      : room_(std::move(room)), client_(std::move(client)), node_(std::move(node)), attaches_(attaches) {}
 
   void begin(std::unique_ptr<Stream> connection) {
     node_->pause(true);  // until the client has all its channels
@@ -142,7 +144,9 @@ class Exec final : public Conversation {
       finish("error the connection to the container's node has ended");
   }
 
-  void finish(const std::string& word) {
+  void finish(std::string word) {
+    if (attaches_ && word.starts_with("exit "))
+      word.clear();
     if (client_->told_in_status)
       client_->send(kStatusChannel, status_text(word));
     else if (!word.empty())
@@ -160,6 +164,7 @@ class Exec final : public Conversation {
   const std::shared_ptr<StreamRoom> room_;
   const std::shared_ptr<ClientChannels> client_;
   const std::unique_ptr<Stream> node_;
+  const bool attaches_;
   std::string in_;
   bool over_ = false;
 };
@@ -200,6 +205,12 @@ Answered<PodPlace> place_of(const Request& request, std::string_view subject) {
   }
   if (!container_named(tree, out.container))
     return Status::bad_request(format("container {} is not valid for pod {}", out.container, request.target.name));
+  for (const char* list : {"containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"})
+    for (const json::value& one : list_in(part(tree, "status"), list))
+      if (text_in(one, "name") == out.container) {
+        out.previous = part(part(one, "lastState"), "terminated").is_object();
+        out.waits = text_in(part(part(one, "state"), "waiting"), "reason");
+      }
   const auto read = request.visit->read();
   const PodRecords records = records_of_pod(read->tables, *object);
   if (!records.job)
@@ -251,13 +262,13 @@ void exec_in_pod(const Asked& request, const StreamTools& tools) {
     return answer_status(*request, Status::bad_request("Upgrade request required: a WebSocket or SPDY/3.1, with a "
                                                        "protocol that is spoken here (v5.channel.k8s.io, "
                                                        "v4.channel.k8s.io)"));
-  request->visit->reach(ask, [request, tools, client](Result<std::unique_ptr<Stream>> node) {
+  request->visit->reach(ask, [request, tools, client, attaches](Result<std::unique_ptr<Stream>> node) {
     if (!node.ok())
       return answer_status(*request, Status::internal(node.error().message));
     auto connection = request->visit->upgrade(client->protocol, client->headers);
     if (!connection)
       return;
-    const auto talk = std::make_shared<Exec>(tools.room, client, std::move(*node));
+    const auto talk = std::make_shared<Exec>(tools.room, client, std::move(*node), attaches);
     tools.room->keep(talk);
     talk->begin(std::move(connection));
   });

@@ -56,6 +56,21 @@ Answered<ContainerAsk> log_asked(const Request& request, const PodPlace& place) 
   return ask;
 }
 
+// "" = there is one. Source: what `kubectl logs` shows of the real ones.
+std::string why_no_log(const Request& request, const PodPlace& place) {
+  const std::string name = format("container \"{}\" in pod \"{}\"", place.container, request.target.name);
+  if (query_flag(request.http(), "previous"))
+    return place.previous ? "" : format("previous terminated {} not found", name);
+  if (place.started)
+    return {};
+  if (place.waits.empty())
+    return name + " is terminated";
+  return format("{} is waiting to start: {}", name,
+                place.waits == "ErrImagePull"       ? "image can't be pulled"
+                : place.waits == "ImagePullBackOff" ? "trying and failing to pull image"
+                                                    : place.waits);
+}
+
 // How the client takes the log: as the body of its answer, or as messages of a WebSocket, in one of two protocols.
 enum class Form : unsigned char { kBody, kBinary, kText };
 
@@ -151,10 +166,8 @@ void log_of_pod(const Asked& request, const StreamTools& tools) {
   auto place = place_of(*request, "log");
   if (!place.ok())
     return answer_status(*request, place.error());
-  if (!place->started)
-    return answer_status(
-        *request, Status::bad_request(format("container \"{}\" in pod \"{}\" is waiting to start: ContainerCreating",
-                                             place->container, request->target.name)));
+  if (const std::string none = why_no_log(*request, *place); !none.empty())
+    return answer_status(*request, Status::bad_request(none));
   const auto ask = log_asked(*request, *place);
   if (!ask.ok())
     return answer_status(*request, ask.error());

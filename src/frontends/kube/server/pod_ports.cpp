@@ -14,6 +14,14 @@ constexpr std::string_view kProtocol = "portforward.k8s.io", kTunnel = "SPDY/3.1
 constexpr std::string_view kChannels = "v4.channel.k8s.io";
 constexpr std::size_t kPortsMost = 16;
 
+// Source: what `kubectl port-forward` prints of a real node's.
+std::string nobody_listens(std::uint16_t port, const std::string& pod) {
+  return format(
+      "error forwarding port {0} to pod {1}: failed to connect to localhost:{0} inside its network: dial tcp4 "
+      "127.0.0.1:{0}: connect: connection refused",
+      port, pod);
+}
+
 class Forwarding final : public Conversation, public std::enable_shared_from_this<Forwarding> {
  public:
   Forwarding(std::shared_ptr<StreamRoom> room, Asked request, ContainerAsk ask, bool in_web_socket)
@@ -35,7 +43,8 @@ class Forwarding final : public Conversation, public std::enable_shared_from_thi
     std::uint32_t data = 0, error = 0;
     std::unique_ptr<Stream> node;
     std::string early;  // what the client sent before the node was there
-    bool client_done = false, reached = false;
+    bool client_done = false;
+    bool reached = false;  // somebody listens there
   };
 
   void from_client(std::string_view bytes) {
@@ -104,8 +113,13 @@ class Forwarding final : public Conversation, public std::enable_shared_from_thi
     one.node = std::move(*node);
     Stream& stream = *one.node;
     const std::uint32_t data = one.data;
-    stream.on_data([this, data, &stream](std::string_view bytes) {
-      if (over_)
+    stream.on_data([this, data, name, &stream](std::string_view bytes) {
+      const auto at = connections_.find(name);
+      if (over_ || at == connections_.end())
+        return;
+      if (!bytes.empty() && !std::exchange(at->second.reached, true))
+        bytes.remove_prefix(1);
+      if (bytes.empty())
         return;
       session_.data(data, bytes, false);
       if (client_->unsent() > kStreamHighWater)
@@ -115,7 +129,13 @@ class Forwarding final : public Conversation, public std::enable_shared_from_thi
       if (!over_)
         client_->pause(false);
     });
-    stream.on_close([this, name] { close(name, false); });
+    stream.on_close([this, name, port] {
+      const auto at = connections_.find(name);
+      const bool failed = at != connections_.end() && !at->second.reached && !at->second.client_done;
+      if (failed && !over_)
+        session_.data(at->second.error, nobody_listens(port, request_->target.name), true);
+      close(name, failed);
+    });
     if (!one.early.empty())
       stream.write(std::exchange(one.early, {}));
     if (one.client_done)
@@ -243,6 +263,7 @@ class PortChannels final : public Conversation, public std::enable_shared_from_t
     std::unique_ptr<Stream> stream;
     std::string early;  // what the client sent before it was there
     bool over = false;
+    bool reached = false;  // somebody listens there
   };
 
   void reached(std::size_t i, Result<std::unique_ptr<Stream>> node) {
@@ -258,6 +279,10 @@ class PortChannels final : public Conversation, public std::enable_shared_from_t
     one.stream->on_data([this, i](std::string_view bytes) {
       if (over_)
         return;
+      if (!bytes.empty() && !std::exchange(nodes_[i].reached, true))
+        bytes.remove_prefix(1);
+      if (bytes.empty())
+        return;
       client_->send(static_cast<unsigned>(2 * i), bytes);
       if (client_->unsent() > kStreamHighWater)
         nodes_[i].stream->pause(true);
@@ -266,7 +291,11 @@ class PortChannels final : public Conversation, public std::enable_shared_from_t
       if (!over_)
         client_->pause(false);
     });
-    one.stream->on_close([this, i] { closed(i); });
+    one.stream->on_close([this, i] {
+      if (!over_ && !nodes_[i].reached)
+        client_->send(static_cast<unsigned>(2 * i + 1), nobody_listens(ports_[i], request_->target.name));
+      closed(i);
+    });
     if (!one.early.empty())
       one.stream->write(std::exchange(one.early, {}));
     one.stream->pause(false);
@@ -363,6 +392,7 @@ void forward_ports(const Asked& request, const StreamTools& tools) {
   const HttpRequest& http = request->http();
   ContainerAsk ask;
   ask.what = ContainerAsk::What::kPort;
+  ask.input = true;
   ask.job = place->job;
   ask.container = place->container;
   const bool tunnel =

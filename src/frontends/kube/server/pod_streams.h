@@ -23,7 +23,9 @@ void log_of_pod(const Asked& request, const StreamTools& tools);
 struct PodPlace {
   JobId job;
   std::string container;
-  bool started = false;  // it runs, or has run
+  bool started = false;   // it runs, or has run
+  bool previous = false;  // it ran before it did for the last time
+  std::string waits;      // why it has not started: "ImagePullBackOff"; "" = it never will
   // Of a pod whose job is forgotten: its node has the logs for some time.
   std::string ran_on;
   AttemptNo attempt = 0;

@@ -130,13 +130,15 @@ PodNow pod_now(const Request& request, const Object& pod, const PodRecords* then
   const auto read = request.visit->read();
   PodNow out{then ? *then : records_of_pod(read->tables, pod), {}};
   if (out.records.job && out.records.job->state == JobState::kPending)
-    out.waits = waiting_words(*read, *out.records.job, !request.target.name.empty());
+    out.why = waiting_words(*read, *out.records.job, !request.target.name.empty());
+  else if (out.records.job)
+    out.why = who_cancelled(read->tables, *out.records.job);
   return out;
 }
 
 void show_records(const Request& request, const Object& object, json::object& tree, const PodRecords* then) {
   const PodNow now = pod_now(request, object, then);
-  show_pod(tree, object, now.records, now.waits, wall_offset_of(*request.visit->read()));
+  show_pod(tree, object, now.records, now.why, wall_offset_of(*request.visit->read()));
 }
 
 std::vector<CommandBody> deletion_of_pod(const Tables& tables, const Object& pod, std::optional<std::int64_t> seconds,

@@ -25,10 +25,10 @@ std::vector<CommandBody> changes_of_job(const Tables& tables, const Object& pod,
 // Tells the pod's node that something of it has changed. Should it not hear, it asks within half a minute by itself.
 void tell_node(const Request& request, const std::shared_ptr<StreamRoom>& room, const Object& pod);
 
-// What a pod's object shows now: its records, and why its job waits.
+// What a pod's object shows now: its records, and why its job waits or is over.
 struct PodNow {
   PodRecords records;
-  std::string waits;  // "" = it does not, or nobody has looked at it yet
+  std::string why;  // as show_pod takes it
   friend bool operator==(const PodNow&, const PodNow&) = default;
 };
 // then: what it showed when it was told; null: what it shows now.
