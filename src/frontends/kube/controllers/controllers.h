@@ -47,6 +47,8 @@ std::shared_ptr<const Reconciler> cron_job_controller();
 std::shared_ptr<const Reconciler> expiry_controller();
 std::shared_ptr<const Reconciler> foreign_owner_controller();
 std::shared_ptr<const Reconciler> taint_eviction_controller();
+// uses: what the pods of a node that runs short are ranked by; empty: nothing is measured.
+std::shared_ptr<const Reconciler> pressure_eviction_controller(UseSource uses);
 
 // uses: what autoscalers go by; empty: nothing is measured.
 std::shared_ptr<const Reconciler> autoscaler_controller(UseSource uses);

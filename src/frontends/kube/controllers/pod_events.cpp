@@ -32,6 +32,10 @@ class PodEvents {
     if (records_.node && recent(records_.job->started))
       tell(kScheduler, kNormal, "Scheduled",
            format("Successfully assigned {}/{} to {}", pod_.meta.ns.get(), pod_.meta.name, records_.node->meta.name));
+    // Its node tries again: an address comes back when others have ended.
+    if (records_.task && records_.task->state == TaskState::kWaiting && !records_.task->reason.get().empty())
+      tell(kNode, kWarning, "FailedCreatePodSandBox",
+           format("Failed to create pod sandbox: {}", records_.task->reason.get()));
     if (records_.task)
       for (const ContainerStatus& one : records_.task->containers.get()) tell_container(one);
   }
