@@ -135,6 +135,8 @@ class KubePressure(unittest.TestCase):
         prefix = self.get("first")["status"]["podIP"].rsplit(".", 1)[0]
         taken = set(os.listdir(folder))
         ours = [f"{prefix}.{last}" for last in range(256) if f"{prefix}.{last}" not in taken]
+        free = lambda: [os.unlink(os.path.join(folder, a)) for a in ours if os.path.exists(os.path.join(folder, a))]
+        self.addCleanup(free)
         for address in ours:  # as if others had them
             with open(os.path.join(folder, address), "w") as f:
                 f.write("9999-1-task-0.0.1\r\neth0")
@@ -148,8 +150,7 @@ class KubePressure(unittest.TestCase):
         begun = time.monotonic()
         self.kubectl("delete", "pod", "gives-up")
         self.assertLess(time.monotonic() - begun, 15, "who waits for an address can be deleted")
-        for address in ours:
-            os.unlink(os.path.join(folder, address))
+        free()
         self.kubectl("wait", "--for=condition=Ready", "pod/waits", "--timeout=40s")
         self.assertTrue(self.get("waits")["status"]["podIP"].startswith(prefix + "."))
 

@@ -27,6 +27,7 @@
 #include "frontends/kube/server/service_table.h"
 #include "frontends/kube/server/use_board.h"
 #include "frontends/kube/server/write.h"
+#include "wire/lasting_volumes.h"
 
 namespace lockstep::kube {
 
