@@ -214,6 +214,7 @@ class BundleMaker {
       TRY(make_folders(path));
     }
     ::chmod((folder_ + "/upper").c_str(), 0755);
+    TRY(write_file(format("{}/{}", folder_, kImageOfLife), image_.key + "\n"));
     BoxPlan layers;
     layers.lower = {image_.rootfs};
     layers.upper = folder_ + "/upper";
@@ -353,10 +354,11 @@ class BundleMaker {
     if (volume->kind == Kind::kImage) {
       using Fetch = SandboxContainer::Fetch;
       const std::string& how = volume->path_type;
-      at = TRY(image_of(volume->path, how == "Always"  ? Fetch::kAlways
-                                      : how == "Never" ? Fetch::kNever
-                                                       : Fetch::kMissing))
-               .rootfs;
+      const StoredImage image = TRY(image_of(volume->path, how == "Always"  ? Fetch::kAlways
+                                                           : how == "Never" ? Fetch::kNever
+                                                                            : Fetch::kMissing));
+      TRY(write_file(format("{}/{}.{}", folder_, kImageOfLife, volume->name), image.key + "\n"));
+      at = image.rootfs;
     }
     const std::string below = slash == path.npos ? std::string() : std::string(path.substr(slash + 1));
     OpenFile source(::open(at.c_str(), O_PATH | O_CLOEXEC));

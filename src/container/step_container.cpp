@@ -21,6 +21,7 @@
 #include "container/sandbox_sweep.h"
 #include "container/seccomp.h"
 #include "container/step_files.h"
+#include "container/store_room.h"
 #include "container/step_plan.h"
 #include "container/task_environment.h"
 #include "container/tool.h"
@@ -322,6 +323,15 @@ int sweep_containers(const std::string& home, const std::vector<std::string>& jo
   good = remove_all_but(home + "/trash", {}).ok() && good;
   if (jobs_here.empty())
     good = ImageStore(home, tell).remove_unused(kUnusedSeconds).ok() && good;
+  return good ? 0 : 1;
+}
+
+int drop_unused_images(const std::string& home, const std::string& bytes) {
+  const auto wanted = parse_uint(bytes);
+  if (!home.starts_with('/') || !wanted)
+    return 2;
+  const bool good = remove_all_but(home + "/trash", {}).ok();
+  StoreRoom(home).drop(static_cast<std::int64_t>(std::min<std::uint64_t>(*wanted, INT64_MAX)));
   return good ? 0 : 1;
 }
 

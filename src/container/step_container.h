@@ -43,6 +43,8 @@ int finish_container(const StepContainer& step);
 
 // Removes what steps have put out of the way, and what jobs have left that are not among those: containers with names,
 // and steps that nothing followed.
+// Images and layers of the store in that folder that nothing uses go, until so many bytes are free of it.
+int drop_unused_images(const std::string& home, const std::string& bytes);
 int sweep_containers(const std::string& home, const std::vector<std::string>& jobs_here);
 
 // As Slurm's log lines, on the standard error.

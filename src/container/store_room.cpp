@@ -13,6 +13,7 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "container/open_file.h"
+#include "wire/sandbox_paths.h"
 
 namespace lockstep {
 namespace {
@@ -80,6 +81,14 @@ std::set<std::string> images_in_use(const std::string& home) {
     const std::string folder = format("{}/jobs/{}", home, job);
     for (const std::string& step : names_in(folder + "/steps")) note(format("{}/steps/{}/box/image", folder, step));
     for (const std::string& name : names_in(folder + "/names")) note(format("{}/names/{}/image", folder, name));
+    for (const std::string& work : names_in(folder + "/sandboxes")) {
+      const std::string containers = format("{}/sandboxes/{}/containers", folder, work);
+      for (const std::string& name : names_in(containers))
+        for (const std::string& life : names_in(format("{}/{}", containers, name)))
+          for (const std::string& file : names_in(format("{}/{}/{}", containers, name, life)))
+            if (file.starts_with(kImageOfLife))
+              note(format("{}/{}/{}/{}", containers, name, life, file));
+    }
   }
   return keys;
 }
@@ -180,6 +189,18 @@ Result<std::int64_t> StoreRoom::gain(std::int64_t wanted) const {
       may += kept.bytes;
   }
   return may;
+}
+
+void StoreRoom::drop(std::int64_t bytes) const {
+  std::vector<Kept> all = kept_in(home_);
+  std::sort(all.begin(), all.end(), [](const Kept& a, const Kept& b) { return a.used_s < b.used_s; });
+  const std::set<std::string> in_use = images_in_use(home_);
+  for (const Kept& kept : all) {
+    if (bytes <= 0)
+      return;
+    if (!is_used(kept, in_use) && dropped(kept, home_))
+      bytes -= kept.bytes;
+  }
 }
 
 Result<void> StoreRoom::make(std::uint64_t certainly, std::uint64_t perhaps) const {

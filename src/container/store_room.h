@@ -22,6 +22,8 @@ class StoreRoom {
   Result<void> check() const;
   // The same, and when what is written, of so many bytes by now, is more than the user may have at all.
   Result<void> check(std::uint64_t written) const;
+  // What is not needed goes, until so many bytes have: what was used last stays longest.
+  void drop(std::int64_t bytes) const;
   // An image that was unpacked: how much it takes is noted in its folder.
   Result<void> note_size(const std::string& folder) const;
   // The same when it lies among the others: kExhausted when it is too much with them, whatever goes.

@@ -241,8 +241,11 @@ void ClusterState::Inner::index_allocation(const Job* before, const Job* after) 
     seats.erase(before->id);
   if ((had || has) && (had != has || before->state != after->state || before->spec != after->spec))
     minutes_at.reset();
-  if (use_the_same(before, after))
+  if (use_the_same(before, after)) {
+    if (has && before->spec->labels != after->spec->labels)
+      neighbours.put(after->id, after->spec, has->grants);
     return;
+  }
   if (had)
     unload(*before);
   if (has)

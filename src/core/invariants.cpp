@@ -91,6 +91,7 @@ void add_bit_by_bit(NodeLoad& load, const Job& job, const Grant& grant) {
   load.memory_mb += grant.memory_mb;
   ++load.occupants;
   load.sole_occupants += grant.whole_node;
+  load.more_seats += grant.more_seats;
 }
 
 // The loads of all nodes are the sums of the grants, and nothing is granted twice.

@@ -50,6 +50,21 @@ TEST(Neighbours, WhoIsThereKeepsOthersOff) {
   EXPECT_EQ(w.start_what_fits(), 1u);
 }
 
+TEST(Neighbours, ChangedLabelsOfWhoIsThereCount) {
+  World w(1);
+  const JobId there = w.submit(pod("a"));
+  EXPECT_EQ(w.start_what_fits(), 1u);
+  const JobId shy = w.submit(pod("b", {apart_from("noisy")}));
+  const auto planned = w.plan();
+  w.must(UpdateJob{.target = {there, {}}, .labels = Labels{{"tier", "x"}, {"app", "noisy"}}});
+  EXPECT_EQ(w.state.tables().job(there)->spec->labels.get(), (Labels{{"app", "noisy"}, {"tier", "x"}}));
+  EXPECT_EQ(w.must(ApplyPlan{planned}).starts_applied, 0u) << "a plan from before is stale";
+  EXPECT_EQ(w.start_what_fits(), 0u);
+  w.must(UpdateJob{.target = {there, {}}, .labels = Labels{{"app", "a"}}});
+  EXPECT_EQ(w.start_what_fits(), 1u);
+  EXPECT_EQ(w.state_of(shy), JobState::kStarting);
+}
+
 TEST(Neighbours, PartsOfCoresAreNeverGivenTwice) {
   World w(1);
   for (int i = 0; i < 70; ++i) w.submit(pod("a"));

@@ -150,6 +150,22 @@ void take_word(Node& node, const Node& facts, const Node* known, Instant now) {
     node.word_at = node.word.empty() ? Instant{} : now;
 }
 
+// What the node runs short of, each once; since when is told from word to word.
+void take_shortages(Node& node, const Node* known, Instant now) {
+  auto& all = node.shortages;
+  std::ranges::stable_sort(all, {}, &Shortage::what);
+  all.erase(std::unique(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.what == b.what; }),
+            all.end());
+  for (Shortage& one : all) {
+    one.since = one.measured = now;
+    if (!known)
+      continue;
+    for (const Shortage& before : known->shortages)
+      if (before.what == one.what)
+        one.since = before.since;
+  }
+}
+
 void set_lost(Txn& txn, const Node& known) {
   if (known.link == NodeLink::kLost)
     return;
@@ -369,6 +385,7 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
   if (facts.reason.empty())
     facts.reason = overlap;
   take_word(node, facts, known, txn.now());
+  take_shortages(node, known, txn.now());
   const Ref<Node> made = put_up(txn, std::move(node), known, rebooted);
   if (rebooted)
     (void)prove_stopped(txn, *made, Proof::kAtOnce);

@@ -30,5 +30,28 @@ TEST(Nodes, OneThatIsOnlySilentIsNotCalledUp) {
   EXPECT_EQ(why_not_removed(w), "removed");
 }
 
+TEST(Nodes, WhatTheyRunShortOfIsToldFromWordToWord) {
+  using enum Shortage::What;
+  World w(1);
+  const auto say = [&](std::vector<Shortage> shortages) {
+    Node facts = w.node(1);
+    facts.shortages = std::move(shortages);
+    w.must(NodeHello{facts});
+  };
+  say({{.what = kDisk}, {.what = kMemory, .available = 5, .threshold = 9}, {.what = kDisk, .available = 7}});
+  const Instant first = w.now;
+  ASSERT_EQ(w.node(1).shortages.size(), 2u) << "each once";
+  EXPECT_EQ(w.node(1).shortages[0],
+            (Shortage{.what = kMemory, .available = 5, .threshold = 9, .since = first, .measured = first}));
+  w.wait(seconds(10));
+  say({{.what = kMemory, .acute = false, .available = 50, .threshold = 9}});
+  ASSERT_EQ(w.node(1).shortages.size(), 1u);
+  EXPECT_EQ(w.node(1).shortages[0].since, first);
+  EXPECT_EQ(w.node(1).shortages[0].measured, first + seconds(10));
+  EXPECT_FALSE(w.node(1).shortages[0].acute);
+  say({});
+  EXPECT_TRUE(w.node(1).shortages.empty());
+}
+
 }  // namespace
 }  // namespace lockstep

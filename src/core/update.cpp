@@ -43,6 +43,11 @@ JobSpec changed(const JobSpec& before, const UpdateJob& u) {
   set_if(spec.nice, u.nice);
   set_if(spec.dependencies, u.dependencies);
   set_if(spec.requeue, u.requeue);
+  if (u.labels) {
+    Labels labels = *u.labels;
+    std::ranges::stable_sort(labels, {}, [](const auto& label) { return label.first; });
+    spec.labels = std::move(labels);
+  }
   if (u.priority)
     spec.priority = *u.priority;
   if (u.requeue)

@@ -177,6 +177,7 @@ struct ContainerSample {  // of a container that runs, up to now
   std::string container;
   Duration cpu;             // of this life of it, over all processors
   std::int64_t memory = 0;  // bytes that it holds, without files that the kernel could drop at once
+  std::int64_t disk = -1;   // bytes of the node's disk; -1 = not looked at
 };
 struct StagingSample {  // of what is being copied
   JobId job;

@@ -83,6 +83,7 @@ struct UpdateJob {  // unset fields stay
   std::optional<CountRange> nodes, tasks;
   std::optional<std::vector<Dependency>> dependencies;
   std::optional<bool> requeue;
+  std::optional<Labels> labels;
   // Of each task. Also of a job that runs, where it is one task on one node that has room (core/resize.h).
   std::optional<std::uint32_t> cores_per_task, shared_milli_per_task;
   std::optional<std::int64_t> memory_mb_per_task;

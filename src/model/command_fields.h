@@ -49,6 +49,7 @@ constexpr void describe(V& v, const UpdateJob*) {
   v("tasks", &UpdateJob::tasks);
   v("dependencies", &UpdateJob::dependencies, bounded::Items{kDependenciesMax});
   v("requeue", &UpdateJob::requeue);
+  v("labels", &UpdateJob::labels, bounded::kLabels);
   v("cores_per_task", &UpdateJob::cores_per_task);
   v("shared_milli_per_task", &UpdateJob::shared_milli_per_task);
   v("memory_mb_per_task", &UpdateJob::memory_mb_per_task);

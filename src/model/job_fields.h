@@ -434,6 +434,7 @@ constexpr void describe(V& v, const Grant*) {
   v("parts", &Grant::parts, bounded::Ours{});
   v("counted", &Grant::counted, bounded::Ours{});
   v("whole_node", &Grant::whole_node);
+  v("more_seats", &Grant::more_seats);
 }
 
 template <class V>

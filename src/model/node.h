@@ -25,6 +25,24 @@ struct Unconfirmed {
   friend bool operator==(const Unconfirmed&, const Unconfirmed&) = default;
 };
 
+// Of what a node has less left than its settings want, by its own word.
+struct Shortage {
+  enum class What : unsigned char {
+    kMemory,      // bytes
+    kDisk,        // bytes of the file system where its work has its files
+    kDiskFiles,   // files that this file system still holds
+    kImages,      // bytes of the file system where images lie
+    kImageFiles,  // files that that one still holds
+    kProcesses,   // processes that may still be made
+  } what = What::kMemory;
+  bool acute = true;  // it is so now. Else it was a short while ago, and is not taken for over yet
+  std::int64_t available = 0, threshold = 0;  // when it was measured last; 0 = not told
+  Instant since;                              // the cluster's time: the node says so without a break since then
+  Instant measured;                           // likewise, of the latest word
+  friend bool operator==(const Shortage&, const Shortage&) = default;
+};
+inline constexpr std::size_t kShortagesMax = 6;  // one of each
+
 struct Node {
   Meta meta;  // meta.name is the node name
   NodeId id;
@@ -55,6 +73,7 @@ struct Node {
   std::string word;                     // what it says itself is wrong with it; "" = nothing
   Instant word_at;                      // since when it says so
   Instant reason_at, boot_at, seen_at;  // seen_at: last hello, break of the connection, or loss
+  std::vector<Shortage> shortages;      // as it says; sorted by what, none twice
   bool has_fence_hook = false;          // someone can prove it stopped (virtual, cloud, power)
   Duration hooks_take;                  // its prolog and its epilog may take so long each, at most; 0 = it has none
   std::string certificate;              // serial of the only one that counts; "" = the first that comes is kept

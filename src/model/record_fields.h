@@ -172,6 +172,16 @@ constexpr void describe(V& v, const HealthCheck*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const Shortage*) {
+  v.always("what", &Shortage::what);
+  v("acute", &Shortage::acute);
+  v("available", &Shortage::available, bounded::Between{0, INT64_MAX});
+  v("threshold", &Shortage::threshold, bounded::Between{0, INT64_MAX});
+  v("since_us", &Shortage::since);
+  v("measured_us", &Shortage::measured);
+}
+
+template <class V>
 constexpr void describe(V& v, const Node*) {
   v("meta", &Node::meta);
   v.always("id", &Node::id);
@@ -206,6 +216,7 @@ constexpr void describe(V& v, const Node*) {
   v("reason_at_us", &Node::reason_at);
   v("boot_at_us", &Node::boot_at);
   v("seen_at_us", &Node::seen_at);
+  v("shortages", &Node::shortages, bounded::Items{kShortagesMax});
   v("has_fence_hook", &Node::has_fence_hook);
   v("hooks_take_us", &Node::hooks_take);
   v("certificate", &Node::certificate, bounded::kName);

@@ -80,6 +80,7 @@ struct Grant {
   std::vector<Counted> counted;    // sorted by name
   bool whole_node = false;         // nobody else may have anything here
   std::uint32_t shared_milli = 0;  // thousandths of the cores that no grant has
+  std::uint32_t more_seats = 0;    // addresses that its tasks take on the node beside the first one's
   friend bool operator==(const Grant&, const Grant&) = default;
 
   DeviceSet visible() const {  // devices it may use, whole or in part

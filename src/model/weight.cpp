@@ -357,6 +357,7 @@ void weigh(Weigher& w, const std::vector<Grant>& grants, const char* name) {
     weigh_counts(w, "counted", grant.counted);
     if (grant.whole_node)
       w.bytes(18);
+    w.number("more_seats", grant.more_seats);
   });
 }
 
@@ -535,6 +536,7 @@ void weigh(Weigher& w, const Node& node) {
     w.fields(8 + 4);  // its status has four
     w.text("check", one.check);
   });
+  w.list("shortages", node.shortages, [&](const Shortage&) { w.fields(6); });
   w.text("reason", node.reason);
   w.text("word", node.word);
   w.fields(4);

@@ -15,10 +15,14 @@ bool has_address_for(const Node& node, const GroupSpec& group) {
   return group.sandbox.network != TaskNetwork::kOwn || !node.task_range.empty();
 }
 
+std::uint32_t more_seats_of(const GroupSpec& group, std::uint32_t tasks) {
+  return group.sandbox.network == TaskNetwork::kOwn && tasks > 1 ? tasks - 1 : 0;
+}
+
 std::uint32_t seats_left(const NodeLoad& load, const GroupSpec& group) {
   if (group.sandbox.network != TaskNetwork::kOwn)
     return UINT32_MAX;
-  return kAddressedMax - std::min(kAddressedMax, load.occupants);
+  return kAddressedMax - std::min(kAddressedMax, load.occupants + load.more_seats);
 }
 
 namespace {
@@ -72,6 +76,7 @@ void add_grant(NodeLoad& load, const Grant& grant) {
   load.memory_mb += grant.memory_mb;
   load.occupants += occupies(grant);
   load.sole_occupants += grant.whole_node;
+  load.more_seats += grant.more_seats;
 }
 
 void give_back(NodeLoad& load, const Grant& grant) {
@@ -81,6 +86,7 @@ void give_back(NodeLoad& load, const Grant& grant) {
   CHECK(load.shared_milli >= grant.shared_milli);
   CHECK(load.occupants >= occupies(grant));
   CHECK(!grant.whole_node || load.sole_occupants > 0);
+  CHECK(load.more_seats >= grant.more_seats);
   load.cores = load.cores.minus(grant.cores);
   load.devices = load.devices.minus(grant.devices);
   for (const DevicePart& part : grant.parts) {
@@ -94,6 +100,7 @@ void give_back(NodeLoad& load, const Grant& grant) {
   load.memory_mb -= grant.memory_mb;
   load.occupants -= occupies(grant);
   load.sole_occupants -= grant.whole_node;
+  load.more_seats -= grant.more_seats;
 }
 
 namespace {
@@ -205,6 +212,7 @@ std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const 
   grant.parts = std::move(*parts);
   grant.counted = need.counted;
   grant.whole_node = need.whole_node;
+  grant.more_seats = more_seats_of(group, tasks);
   return grant;
 }
 

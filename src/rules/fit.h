@@ -29,6 +29,7 @@ struct NodeLoad {
   std::int64_t shared_milli = 0;     // of the cores that no grant has
   std::uint32_t occupants = 0;       // grants on the node that take up something
   std::uint32_t sole_occupants = 0;  // of them, exclusive ones (0 or 1)
+  std::uint32_t more_seats = 0;      // addresses that occupants take beside one for each
   friend bool operator==(const NodeLoad&, const NodeLoad&) = default;
 };
 
@@ -80,8 +81,10 @@ class Eligible {
 bool has_address_for(const Node& node, const GroupSpec& group);
 
 // Of a node's range of addresses some are not given back at once, so that fewer tasks than it has addresses run beside
-// each other there. Whoever else has a place on the node counts, too.
+// each other there. Whoever else has a place on the node counts as one, too.
 inline constexpr std::uint32_t kAddressedMax = 110;
+// Addresses that so many tasks of the group take beside one.
+std::uint32_t more_seats_of(const GroupSpec& group, std::uint32_t tasks);
 // How many more tasks of the group may run beside what is there, by their addresses alone.
 std::uint32_t seats_left(const NodeLoad& load, const GroupSpec& group);
 

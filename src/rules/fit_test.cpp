@@ -85,6 +85,12 @@ TEST(Fit, TasksWithAddressesHaveSoManySeats) {
   EXPECT_EQ(tasks_that_fit(node(1), load, g), 2u);
   EXPECT_TRUE(choose_grant(node(1), load, g, 0, 2, 0));
   EXPECT_FALSE(choose_grant(node(1), load, g, 0, 3, 0));
+  load.occupants = 0;
+  add_grant(load, *choose_grant(node(1), load, g, 0, kAddressedMax - 2, 0));
+  EXPECT_EQ(load.occupants, 1u);
+  EXPECT_EQ(seats_left(load, g), 2u) << "each task has an address";
+  give_back(load, *choose_grant(node(1), {}, g, 0, kAddressedMax - 2, 0));
+  EXPECT_EQ(load, NodeLoad());
   load.occupants = kAddressedMax + 5;  // jobs without addresses
   EXPECT_EQ(seats_left(load, g), 0u);
   EXPECT_EQ(tasks_that_fit(node(1), load, g), 0u);

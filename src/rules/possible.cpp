@@ -325,6 +325,8 @@ class GroupCheck {
       return conflict("the counted resources are not what was asked for");
     if (grant.whole_node != need.whole_node)
       return conflict("exclusivity is wrong");
+    if (grant.more_seats != more_seats_of(group_, grant.tasks))
+      return conflict("the addresses are not what was asked for");
     std::uint32_t asked = 0;
     for (const DeviceAsk& ask : need.devices) asked += ask.count;
     devices_extra_ += grant.devices.count() - asked;

@@ -284,6 +284,28 @@ TEST_F(Pods, of_a_higher_precedence_take_the_place_of_lower_ones) {
   EXPECT_EQ(core.tables.job(second)->state, JobState::kRunning);
 }
 
+TEST_F(Pods, changed_labels_of_who_is_there_count) {
+  nodes(1);
+  const JobId there = core.add_job(pod(100, {{"app", "b"}}));
+  EXPECT_EQ(run(), 1u);
+  core.add_job(beside(Wish::kNear, "c"));
+  EXPECT_EQ(run(), 0u);
+  const auto relabel = [&](const char* app) {
+    Job job = *core.tables.job(there);
+    JobSpec spec = *job.spec;
+    spec.labels = Labels{{"app", app}};
+    job.spec = std::make_shared<const JobSpec>(std::move(spec));
+    core.put(job);
+  };
+  relabel("c");
+  EXPECT_EQ(run(), 1u);
+  core.add_job(beside(Wish::kApart, "d", "e"));
+  relabel("d");
+  EXPECT_EQ(run(), 0u);
+  relabel("c");
+  EXPECT_EQ(run(), 1u);
+}
+
 // --- against what is obvious and slow ---
 
 struct Slow {

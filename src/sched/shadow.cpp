@@ -27,6 +27,7 @@ void merge(NodeLoad& into, const NodeLoad& other) {
   into.memory_mb = std::max(into.memory_mb, other.memory_mb);
   into.occupants = std::max(into.occupants, other.occupants);
   into.sole_occupants = std::max(into.sole_occupants, other.sole_occupants);
+  into.more_seats = std::max(into.more_seats, other.more_seats);
 }
 
 }  // namespace

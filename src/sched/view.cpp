@@ -79,6 +79,7 @@ void remove_grant(NodeLoad& load, const Grant& grant) {
   load.memory_mb -= grant.memory_mb;
   load.occupants -= occupies(grant);
   load.sole_occupants -= grant.whole_node;
+  load.more_seats -= grant.more_seats;
 }
 
 PlannerView::PlannerView() = default;
@@ -409,7 +410,7 @@ void PlannerView::put_in_slot(SlotNo s, const Ref<Job>& job) {
   changed = true;
 }
 
-void PlannerView::hold_allocation(JobSlot& slot, bool same_grants) {
+void PlannerView::hold_allocation(JobSlot& slot, bool same_grants, bool relabelled) {
   const Job& job = *slot.job;
   const Instant end = expected_end(job);
   if (!same_grants) {
@@ -425,6 +426,11 @@ void PlannerView::hold_allocation(JobSlot& slot, bool same_grants) {
     changed = true;
   } else if (end != slot.end) {
     move_end(held_grants(job), end);
+    changed = true;
+  }
+  if (same_grants && relabelled) {  // others may be let in by that, or kept out
+    neighbours_.put(job.id, job.spec, job.allocation->grants);
+    ++bounds;
     changed = true;
   }
   slot.end = end;
@@ -470,7 +476,7 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
     s = new_slot(job->id);
   put_in_slot(s, job);
   if (step.holds) {
-    hold_allocation(slots_[s], step.same_grants);
+    hold_allocation(slots_[s], step.same_grants, step.before && step.before->spec->labels != job->spec->labels);
     // What was proposed is committed: nothing new to a pass, unless a head waits, whose place may now be a better one,
     // or who is let in by others being there.
     if (step.as_proposed && shaded_ == 0 && following_ == 0 && !admission_.counts())

@@ -271,7 +271,7 @@ class PlannerView {
   JobStep step_to(const Ref<Job>& job, bool removed, SlotNo s);
   void take_out(SlotNo s, const JobStep& step);
   void put_in_slot(SlotNo s, const Ref<Job>& job);
-  void hold_allocation(JobSlot& slot, bool same_grants);
+  void hold_allocation(JobSlot& slot, bool same_grants, bool relabelled);
   void withdraw_note(JobSlot& slot);
   void queue_or_rest(SlotNo s, const JobStep& step);
   void put_node(const Ref<Node>& record, bool removed);

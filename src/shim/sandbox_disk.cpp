@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "wire/front_end_files.h"
 #include "wire/sandbox_paths.h"
 
 namespace lockstep {
@@ -43,7 +44,9 @@ std::uint64_t bytes_below(int folder, dev_t device, int depth) {
   return sum;
 }
 
-std::uint64_t bytes_in(const std::string& path) {
+}  // namespace
+
+std::uint64_t bytes_in_folder(const std::string& path) {
   struct stat stat {};
   const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder < 0 || ::fstat(folder, &stat) != 0)
@@ -61,7 +64,7 @@ std::uint64_t bytes_of_container(const std::string& folder) {
     const std::string life = format("{}/{}", folder, std::string_view(entry->d_name));
     if (entry->d_name[0] == '.')
       continue;
-    sum += bytes_in(life + "/upper");
+    sum += bytes_in_folder(life + "/upper");
     for (int number = 0; number <= kOlderLogs; ++number) {
       struct stat stat {};
       const std::string log =
@@ -74,8 +77,6 @@ std::uint64_t bytes_of_container(const std::string& folder) {
   return sum;
 }
 
-}  // namespace
-
 std::string bytes_words(std::uint64_t bytes) {
   constexpr std::string_view kUnits[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi"};
   std::size_t unit = 0;
@@ -86,12 +87,23 @@ std::string bytes_words(std::uint64_t bytes) {
   return format("{}{}", bytes, kUnits[unit]);
 }
 
-std::string disk_overrun(const Sandbox& sandbox, const std::string& folder) {
+bool has_lasting_bound(const SandboxVolume& volume) {
+  return volume.kind == SandboxVolume::Kind::kHost && volume.path_type == kLastingVolume && volume.bytes_max > 0;
+}
+
+std::string disk_overrun(const Sandbox& sandbox, const std::string& folder, const std::string& home) {
   std::uint64_t sum = 0;
   for (const SandboxVolume& volume : sandbox.volumes) {
+    if (has_lasting_bound(volume)) {
+      const auto path = path_of_lasting(volume.path, home);
+      if (path.ok() && bytes_in_folder(*path) > volume.bytes_max)
+        return format("Usage of volume \"{}\" exceeds the capacity of its claim \"{}\". ", volume.name,
+                      bytes_words(volume.bytes_max));
+      continue;
+    }
     if (volume.kind != SandboxVolume::Kind::kDisk || (volume.bytes_max == 0 && sandbox.disk_bytes == 0))
       continue;
-    const std::uint64_t bytes = bytes_in(format("{}/volumes/{}", folder, volume.name));
+    const std::uint64_t bytes = bytes_in_folder(format("{}/volumes/{}", folder, volume.name));
     sum += bytes;
     if (volume.bytes_max > 0 && bytes > volume.bytes_max)
       return format("Usage of EmptyDir volume \"{}\" exceeds the limit \"{}\". ", volume.name,

@@ -555,7 +555,7 @@ class Keeper {
   // --- disk ---
 
   static bool bounds_disk(const SandboxVolume& volume) {
-    return volume.kind == SandboxVolume::Kind::kDisk && volume.bytes_max > 0;
+    return (volume.kind == SandboxVolume::Kind::kDisk && volume.bytes_max > 0) || has_lasting_bound(volume);
   }
 
   void look_at_disk() {
@@ -570,7 +570,7 @@ class Keeper {
       return;
     disk_pid_ = fork_child();
     if (disk_pid_ == 0) {
-      const std::string why = disk_overrun(sandbox_, room_->folder);
+      const std::string why = disk_overrun(sandbox_, room_->folder, room_->home);
       [[maybe_unused]] const ssize_t told = ::write(ends[1], why.data(), why.size());
       ::_exit(0);
     }

@@ -180,6 +180,20 @@ Result<std::string> address_in(std::string_view answer) {
   return Error{Errc::kIo, "the CNI plug-in named no address", {}};
 }
 
+namespace {
+
+Result<void> fill_sandbox_network(SandboxNetwork& network, const SandboxPlace& place, const std::string& work,
+                                  const std::string& folder) {
+  if (!place.host_name.empty() && ::sethostname(place.host_name.data(), place.host_name.size()) != 0)
+    return os_error("cannot set the task's host name");
+  TRY(set_loopback_up());
+  network.answer = TRY(run_plugin({work, plugin_configuration(place, folder), network.host}));
+  network.address = TRY(address_in(network.answer));
+  return {};
+}
+
+}  // namespace
+
 Result<SandboxNetwork> enter_sandbox_network(const SandboxPlace& place, const std::string& work,
                                              const std::string& folder, IpcSpace ipc) {
   if (::geteuid() != 0)
@@ -189,22 +203,27 @@ Result<SandboxNetwork> enter_sandbox_network(const SandboxPlace& place, const st
         Errc::kUnsupported, "this node has no addresses for tasks: its agent's settings name no task_range", {}};
   TRY(check_plugins());
   const int host = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-  if (host < 0 || ::unshare(CLONE_NEWNET | CLONE_NEWUTS | (ipc == IpcSpace::kOwn ? CLONE_NEWIPC : 0)) != 0)
-    return os_error("cannot make namespaces for the task");
-  if (!place.host_name.empty() && ::sethostname(place.host_name.data(), place.host_name.size()) != 0)
-    return os_error("cannot set the task's host name");
-  TRY(set_loopback_up());
-  SandboxNetwork network;
-  auto said = run_plugin({work, plugin_configuration(place, folder), host});
-  auto address = said.ok() ? address_in(*said) : Result<std::string>(said.error());
-  if (!address.ok()) {
+  if (host < 0)
+    return os_error("/proc/self/ns/net");
+  if ( ::unshare(CLONE_NEWNET | CLONE_NEWUTS | (ipc == IpcSpace::kOwn ? CLONE_NEWIPC : 0)) != 0) {
+    const Error error = os_error("cannot make namespaces for the task");
     ::close(host);
-    return address.error();
+    return error;
   }
-  network.address = std::move(*address);
-  network.answer = std::move(*said);
+  SandboxNetwork network;
   network.host = host;
+  if (auto made = fill_sandbox_network(network, place, work, folder); !made.ok()) {
+    leave_sandbox_network(network, work, folder);
+    return made.error();
+  }
   return network;
+}
+
+void leave_sandbox_network(SandboxNetwork& network, const std::string& work, const std::string& folder) {
+  withdraw_ports(network.host, work, folder);
+  (void)::setns(network.host, CLONE_NEWNET);
+  ::close(std::exchange(network.host, -1));
+  release_address_of(folder, work);
 }
 
 std::string portmap_configuration(const std::vector<PublishedPort>& ports, const std::string& answer) {

@@ -25,8 +25,12 @@ struct SandboxNetwork {
   int host = -1;
 };
 enum class IpcSpace : unsigned char { kOwn, kNodes };
+// After an error the process is back in the node's network, and the sandbox has no address.
 Result<SandboxNetwork> enter_sandbox_network(const SandboxPlace& place, const std::string& work,
                                              const std::string& folder, IpcSpace ipc = IpcSpace::kOwn);
+
+// The way back, for a sandbox of which nobody was told.
+void leave_sandbox_network(SandboxNetwork& network, const std::string& work, const std::string& folder);
 
 // Ports of the node lead to the sandbox's (CNI's portmap, by the node's packet filter) until they are withdrawn. What
 // was left by sandboxes that were killed is withdrawn first.

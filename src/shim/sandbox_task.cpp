@@ -38,19 +38,6 @@ Result<SandboxTask> SandboxTask::make(const ShimStart& start, const std::string&
   SandboxTask out;
   out.place_ = TRY(make_container_place(state + "/containers", start.launch.process));
   out.place_.work = work;
-  const bool nodes_ipc = start.sandbox.node_ipc && start.launch.process.uid == 0;
-  if (start.sandbox.network == TaskNetwork::kOwn) {
-    const SandboxNetwork network =
-        TRY(enter_sandbox_network(start.place, work, addresses, nodes_ipc ? IpcSpace::kNodes : IpcSpace::kOwn));
-    out.address_ = network.address;
-    out.addresses_ = addresses;
-    out.host_ = network.host;
-    // Only root's may take ports of the node for themselves.
-    TRY(publish_ports(network, start.launch.process.uid == 0 ? start.sandbox.published : std::vector<PublishedPort>(),
-                      work, addresses));
-  } else if (!nodes_ipc) {
-    leave_ipc_of_node();
-  }
   out.spec_fd_ = TRY(text_file(encode_sandbox(start.sandbox)));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -58,6 +45,24 @@ Result<SandboxTask> SandboxTask::make(const ShimStart& start, const std::string&
   out.fd_ = ends[0];
   out.told_fd_ = ends[1];
   ::fcntl(out.fd_, F_SETFL, O_NONBLOCK);
+  const bool nodes_ipc = start.sandbox.node_ipc && start.launch.process.uid == 0;
+  if (start.sandbox.network == TaskNetwork::kOwn) {
+    SandboxNetwork network =
+        TRY(enter_sandbox_network(start.place, work, addresses, nodes_ipc ? IpcSpace::kNodes : IpcSpace::kOwn));
+    // Only root's may take ports of the node for themselves.
+    const auto published =
+        publish_ports(network, start.launch.process.uid == 0 ? start.sandbox.published : std::vector<PublishedPort>(),
+                      work, addresses);
+    if (!published.ok()) {
+      leave_sandbox_network(network, work, addresses);
+      return published.error();
+    }
+    out.address_ = network.address;
+    out.addresses_ = addresses;
+    out.host_ = network.host;
+  } else if (!nodes_ipc) {
+    leave_ipc_of_node();
+  }
   return out;
 }
 

@@ -45,6 +45,7 @@
 #include "shim/task_starter.h"
 #include "shim/told_lines.h"
 #include "shim/wait_set.h"
+#include "wire/sandbox_text.h"
 
 namespace lockstep {
 namespace {
@@ -61,6 +62,7 @@ constexpr std::int64_t kFenceKillWaitUs = 2 * kSecondUs;
 constexpr std::int64_t kTellUs = kSecondUs;  // for a line of ours behind the end of the tasks
 constexpr std::int64_t kTimeNever = INT64_MAX;
 constexpr std::int64_t kBlockBytes = 512;              // of getrusage(2)
+constexpr std::int64_t kSandboxWaitMinUs = kSecondUs, kSandboxWaitMaxUs = 30 * kSecondUs;
 constexpr std::int64_t kLaunchPatienceUs = kSecondUs;  // for files that take long to open; then it counts as started
 constexpr std::size_t kClientsMax = 64;                // connections
 constexpr std::size_t kAttachedMax = 32;               // of them for frames
@@ -137,6 +139,8 @@ class Shim {
   Result<void> prepare();
   Result<void> listen();
   Result<void> begin_launch();
+  Result<void> begin_tasks();
+  void try_sandbox();
   void add_task(std::size_t local, const std::string& host, std::vector<std::string>& paths);
   void begin_world();
   void hear_world();
@@ -193,6 +197,7 @@ class Shim {
   Result<void> place_container();
   bool finish_container();
   Result<void> place_sandbox();
+  std::string sandbox_line() const;
   void hear_sandbox();
   void tell_containers();
   Result<int> listen_to_staging();
@@ -246,6 +251,9 @@ class Shim {
   std::unique_ptr<TaskStart> finish_;           // what follows
   pid_t finisher_ = 0;                          // its process, until it has ended
   std::optional<SandboxTask> sandbox_;          // of a task that is one
+  std::string sandbox_why_;                     // why there is none yet; "" = there is one, or none is to be
+  std::int64_t sandbox_at_us_ = kTimeNever;     // it is tried again then
+  std::int64_t sandbox_wait_us_ = 0;            // the last wait for that
   std::int64_t containers_paid_us_ = 0;         // up to when words of them have been used up
   std::int64_t containers_at_us_ = kTimeNever;  // the next word of them
   std::int64_t stalls_at_us_ = kTimeNever;      // when a staging that says nothing has stood still too long
@@ -372,8 +380,41 @@ Result<void> Shim::begin_launch() {
     script_fd_ = TRY(write_script());
   if (runs_in_container(start_.launch.process))
     TRY(place_container());
-  if (is_sandbox(start_.sandbox))
-    TRY(place_sandbox());
+  if (!is_sandbox(start_.sandbox))
+    return begin_tasks();
+  try_sandbox();
+  return failed_ ? Result<void>(*failed_) : Result<void>();
+}
+
+// What is wrong may pass: addresses come back when others have ended. So the task waits, and says for what. Where it
+// can never be it fails.
+void Shim::try_sandbox() {
+  sandbox_at_us_ = kTimeNever;
+  Result<void> made = place_sandbox();
+  const bool waits = !made.ok() && made.error().code != Errc::kUnsupported && made.error().code != Errc::kInvalid;
+  if (made.ok())
+    made = begin_tasks();
+  if (waits) {
+    sandbox_wait_us_ = std::clamp(2 * sandbox_wait_us_, kSandboxWaitMinUs, kSandboxWaitMaxUs);
+    sandbox_at_us_ = boot_clock_us() + sandbox_wait_us_;
+    started_at_us_ = kTimeNever;
+    sandbox_why_ = made.error().message;
+    tell_agents(sandbox_line());
+  } else if (!made.ok()) {
+    failed_ = made.error();
+  } else {
+    sandbox_why_.clear();
+    started_at_us_ = boot_clock_us() + kLaunchPatienceUs;
+  }
+}
+
+std::string Shim::sandbox_line() const {
+  TaskContainers told;
+  told.reason = sandbox_why_;
+  return format("containers {}\n", encode_containers(told));
+}
+
+Result<void> Shim::begin_tasks() {
   limits_.room = &spill_room_;
   limits_.memory_bytes =
       std::clamp<std::size_t>(kOutputMemory / (2 * start_.launch.ranks.size()), 32 << 10, OutputLimits{}.memory_bytes);
@@ -690,6 +731,8 @@ std::string Shim::state_lines() const {
   std::string lines(kShimHello);
   if (started_)
     lines += format("at {}\nstarted\n", began_us_);
+  if (!sandbox_why_.empty())
+    lines += sandbox_line();
   if (started_ && !over_ && checkpoint_us_ > 0)
     lines += format("at {}\ncheckpoint\n", checkpoint_us_);
   if (started_ && sandbox_ && !sandbox_->told().empty())
@@ -824,6 +867,8 @@ std::int64_t Shim::act_on_timers(std::int64_t now_us) {
     check_paused();
   if (now_us >= started_at_us_)
     tell_started();
+  if (now_us >= sandbox_at_us_)
+    try_sandbox();
   if (now_us >= containers_at_us_)
     tell_containers();
   if (now_us >= checkpoint_at_us_)
@@ -835,7 +880,7 @@ std::int64_t Shim::act_on_timers(std::int64_t now_us) {
                         kWorldPatienceUs / kSecondUs));
   const std::int64_t world_due_us = world_waits_ && !paused_ ? world_due_us_ : kTimeNever;
   return std::min({kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_, started_at_us_,
-                   world_due_us, containers_at_us_, checkpoint_at_us_, stalls_at_us_});
+                   world_due_us, sandbox_at_us_, containers_at_us_, checkpoint_at_us_, stalls_at_us_});
 }
 
 // There is always a place for one more, since it may be the agent: those go first who have not said what they are.
@@ -1053,7 +1098,7 @@ void Shim::bury() {
 // Ended only when no process of the step is left: that is what the controller takes as proof.
 void Shim::check_over() {
   leftover_at_us_ = kTimeNever;
-  if (over_ || finisher_ != 0 ||
+  if (over_ || finisher_ != 0 || tasks_.empty() ||
       std::any_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return !task->over(); }))
     return;
   look_for_memory_kills();
@@ -1212,6 +1257,10 @@ void Shim::tell(const std::string& line) {
 void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
   if (over_)
     return;
+  if (sandbox_at_us_ != kTimeNever) {  // nothing of it was there
+    failed_ = Error{Errc::kUnavailable, "ended before it had a sandbox: " + sandbox_why_, {}};
+    return;
+  }
   if (starter_) {
     starter_->cancel();
     starter_->hold(false);

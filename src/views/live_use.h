@@ -34,6 +34,7 @@ struct ContainerUse {
   Duration window;             // between them
   std::int64_t cpu_nanos = 0;  // billionths of a processor, on average over the window
   std::int64_t memory = 0;     // bytes, at the later look
+  std::int64_t disk = -1;      // bytes of the node's disk, likewise; -1 = not looked at
 };
 
 class LiveUse {

@@ -170,6 +170,7 @@ constexpr void describe(V& v, const ContainerSample*) {
   v("container", &ContainerSample::container, bounded::kName);
   v("cpu_us", &ContainerSample::cpu, kSpan);
   v("memory", &ContainerSample::memory, Between{0, INT64_MAX});
+  v("disk", &ContainerSample::disk, Between{-1, INT64_MAX});
 }
 
 template <class V>

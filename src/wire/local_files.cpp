@@ -4,6 +4,7 @@
 
 #include "base/ip_range.h"
 #include "base/text.h"
+#include "wire/shortage_bounds.h"
 
 namespace lockstep {
 
@@ -75,6 +76,23 @@ json::object object_of(const NodePlaces& p) {
 json::object object_of(const NodeSampling& s) { return {{"work_s", s.work_s}, {"gpus_s", s.gpus_s}}; }
 
 json::object object_of(const NodeImages& i) { return {{"user_mb", i.user_mb}, {"free_percent", i.free_percent}}; }
+
+std::vector<std::pair<const char*, std::string*>> bounds_in(NodePressure& p) {
+  return {{"memory", &p.memory}, {"disk", &p.disk},               {"disk_files", &p.disk_files},
+          {"images", &p.images}, {"image_files", &p.image_files}, {"processes", &p.processes}};
+}
+
+json::object object_of(const NodePressure& p) {
+  return {{"memory", p.memory},
+          {"disk", p.disk},
+          {"disk_files", p.disk_files},
+          {"images", p.images},
+          {"image_files", p.image_files},
+          {"processes", p.processes},
+          {"look_s", p.look_s},
+          {"lasts_s", p.lasts_s},
+          {"disk_mb", p.disk_mb}};
+}
 
 // A misspelt name of a hook would be a hook that never runs.
 Result<void> check_names(const json::object& o, const json::object& known, std::string_view where) {
@@ -199,6 +217,22 @@ Result<void> read_images(const json::object& o, NodeImages& i) {
   return in_range(i.free_percent, 0, 99, "images.free_percent");
 }
 
+Result<void> read_pressure(const json::object& o, NodePressure& p) {
+  TRY(check_names(o, object_of(NodePressure{}), "pressure"));
+  for (const auto& [name, bound] : bounds_in(p)) {
+    read(o, name, *bound);
+    if (const auto known = parse_shortage_bound(*bound); !known.ok())
+      return Error{Errc::kInvalid, known.error().message, format("pressure.{}", name)};
+  }
+  read(o, "look_s", p.look_s);
+  read(o, "lasts_s", p.lasts_s);
+  read(o, "disk_mb", p.disk_mb);
+  if (p.disk_mb < 0)
+    return Error{Errc::kInvalid, "must not be negative", "pressure.disk_mb"};
+  TRY(in_range(p.look_s, 0, kDaySeconds, "pressure.look_s"));
+  return in_range(p.lasts_s, 0, kDaySeconds, "pressure.lasts_s");
+}
+
 Result<void> read_parts(const json::object& o, AgentFile& f) {
   const auto part = [&o](const char* name) -> Result<const json::object*> {
     const auto* value = o.if_contains(name);
@@ -216,6 +250,8 @@ Result<void> read_parts(const json::object& o, AgentFile& f) {
     TRY(read_sampling(*sampling, f.sampling));
   if (const json::object* images = TRY(part("images")))
     TRY(read_images(*images, f.images));
+  if (const json::object* pressure = TRY(part("pressure")))
+    TRY(read_pressure(*pressure, f.pressure));
   return {};
 }
 
@@ -252,7 +288,8 @@ std::string encode(const AgentFile& f) {
                               {"health", object_of(f.health)},
                               {"places", object_of(f.places)},
                               {"sampling", object_of(f.sampling)},
-                              {"images", object_of(f.images)}};
+                              {"images", object_of(f.images)},
+                              {"pressure", object_of(f.pressure)}};
   std::string text;
   for (const auto& [name, value] : settings)
     text += (text.empty() ? "{\n  " : ",\n  ") + json::serialize(json::value(name)) + ": " + json::serialize(value);
@@ -310,7 +347,8 @@ Result<void> add_hook_settings(AgentFile& file, std::string_view text) {
                    {"health", json::object()},
                    {"places", json::object()},
                    {"sampling", json::object()},
-                   {"images", json::object()}},
+                   {"images", json::object()},
+                   {"pressure", json::object()}},
                   ""));
   return read_parts(o, file);
 }

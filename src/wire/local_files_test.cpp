@@ -62,6 +62,10 @@ TEST(AgentFile, WhatMeansNothingIsRefused) {
   EXPECT_EQ(refusal(R"({"places":{"private_tmp":true,"scratch":"/s"}})"), "taken");
   EXPECT_EQ(refusal(R"({"places":{"private_tmp":"yes"}})"), "places: private_tmp is no true or false");
   EXPECT_EQ(refusal(R"({"places":{"scratch":"s"}})"), "places.scratch: \"s\" is no path from / on");
+  EXPECT_EQ(refusal(R"({"pressure":{"memory":"1Gi","disk":"5%","lasts_s":0,"disk_mb":100}})"), "taken");
+  EXPECT_EQ(refusal(R"({"pressure":{"disk":"much"}})"),
+            "pressure.disk: \"much\" is neither a share (\"10%\") nor an amount (\"100Mi\")");
+  EXPECT_EQ(refusal(R"({"pressure":{"disk_mb":-1}})"), "pressure.disk_mb: must not be negative");
   EXPECT_EQ(refusal(R"({"health":{"program":"nhc"}})"), "health.program: \"nhc\" is no path from / on");
 }
 

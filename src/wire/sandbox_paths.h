@@ -9,6 +9,7 @@
 //     containers/NAME/life                 number of the life that was begun last
 //     containers/NAME/attach               socket of who holds its input and output
 //     containers/NAME/LIFE/                config.json, process, rootfs/, upper/, sources/, message
+//     containers/NAME/LIFE/image           name of its image in the store, which stays as long
 //     containers/NAME/LIFE/alive           locked while its output may grow
 //     containers/NAME/LIFE/log             its output; log.1 … log.4 are older
 #pragma once
@@ -52,6 +53,7 @@ inline constexpr const char* kNodeAddressVariable = "LOCKSTEP_SANDBOX_NODE_ADDRE
 
 inline constexpr const char* kRuntimeProgram = "runc";
 inline constexpr const char* kProcessFile = "process";  // what a program beside it is run with, but for its words
+inline constexpr const char* kImageOfLife = "image";  // which image it is made of; "image.VOLUME" of those it mounts
 inline constexpr const char* kLogFile = "log";
 inline constexpr int kOlderLogs = 4;
 inline constexpr std::uint64_t kLogBytesMax = 10 << 20;

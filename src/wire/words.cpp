@@ -69,6 +69,9 @@ static_assert(names_all(kOnUnhealthy, OnUnhealthy::kTell));
 constexpr std::string_view kHealthVerdicts[] = {"unknown", "healthy", "suspect", "bad"};
 static_assert(names_all(kHealthVerdicts, HealthVerdict::kBad));
 
+constexpr std::string_view kShortages[] = {"memory", "disk", "disk_files", "images", "image_files", "processes"};
+static_assert(names_all(kShortages, Shortage::What::kProcesses));
+
 constexpr std::string_view kRoles[] = {"compute", "broker"};
 static_assert(names_all(kRoles, JoinToken::Role::kBroker));
 
@@ -173,6 +176,7 @@ WordList words_of(Kind) { return kKindWords; }
 WordList words_of(NodeLink) { return kNodeLinks; }
 WordList words_of(OnUnhealthy) { return kOnUnhealthy; }
 WordList words_of(HealthVerdict) { return kHealthVerdicts; }
+WordList words_of(Shortage::What) { return kShortages; }
 WordList words_of(JoinToken::Role) { return kRoles; }
 WordList words_of(StepState) { return kStepStates; }
 WordList words_of(StopWhy) { return kStopWhys; }

@@ -41,6 +41,7 @@ WordList words_of(Kind);
 WordList words_of(NodeLink);
 WordList words_of(OnUnhealthy);
 WordList words_of(HealthVerdict);
+WordList words_of(Shortage::What);
 WordList words_of(JoinToken::Role);
 WordList words_of(StepState);
 WordList words_of(StopWhy);

@@ -15,13 +15,13 @@ namespace {
 
 constexpr Duration kLongest = minutes(10);
 constexpr Duration kQuiet = seconds(30);  // without jobs: then nothing of the last one is fresh
+constexpr Duration kLastingEvery = seconds(30);
 constexpr std::size_t kAtOnce = 8;        // users whose files are removed side by side
 
-TaskPlan plan_removal(const std::string& program, const std::string& home, std::uint32_t uid,
-                      const std::vector<JobId>& jobs_here) {
+TaskPlan plan_removal(std::vector<std::string> words, std::uint32_t uid, const std::string& socket) {
   TaskPlan plan;
-  plan.argv = {program, "sweep", home};
-  for (const JobId job : jobs_here) plan.argv.push_back(std::to_string(job.value));
+  plan.argv = std::move(words);
+  plan.env = {"LOCKSTEP_SOCKET=" + socket};
   plan.uid = uid;
   plan.gid = uid;  // to own the files is enough
   plan.work_dir = "/";
@@ -50,8 +50,8 @@ Result<void> write_store_limits(const std::string& folder, const StoreLimits& li
   return written ? Result<void>() : Result<void>(error);
 }
 
-ContainerSweep::ContainerSweep(std::string folder, std::string program)
-    : folder_(std::move(folder)), program_(std::move(program)) {
+ContainerSweep::ContainerSweep(std::string folder, std::string program, std::string socket)
+    : folder_(std::move(folder)), program_(std::move(program)), socket_(std::move(socket)) {
   DIR* const open = ::opendir(folder_.c_str());
   if (!open)
     return;
@@ -70,6 +70,43 @@ void ContainerSweep::reap(Instant boot_now) {
   }
 }
 
+bool ContainerSweep::run(std::uint32_t uid, std::vector<std::string> words, Instant boot_now) {
+  TaskStart start(plan_removal(std::move(words), uid, socket_));
+  start.run();
+  const auto started = start.result();
+  if (!started.ok())
+    return false;
+  if (started->failure.empty())
+    removing_[uid] = {started->pid, boot_now};
+  return true;
+}
+
+void ContainerSweep::look_at_lasting(Instant boot_now) {
+  if (boot_now < lasting_due_)
+    return;
+  reap(boot_now);
+  const std::string home = folder_ + "/0";
+  if (::access((home + "/lasting").c_str(), F_OK) != 0)
+    return;
+  lasting_due_ = boot_now + kLastingEvery;
+  if (removing_.contains(0) || !run(0, {program_, "lasting", home}, boot_now))
+    lasting_due_ = boot_now;
+}
+
+void ContainerSweep::drop_images(std::uint64_t bytes, Instant boot_now) {
+  reap(boot_now);
+  DIR* const open = ::opendir(folder_.c_str());
+  if (!open)
+    return;
+  while (const dirent* entry = ::readdir(open))
+    if (const auto uid = parse_uint(entry->d_name); uid && *uid < UINT32_MAX && removing_.size() < kAtOnce) {
+      const auto user = static_cast<std::uint32_t>(*uid);
+      if (!removing_.contains(user))
+        run(user, {program_, "room", format("{}/{}", folder_, user), std::to_string(bytes)}, boot_now);
+    }
+  ::closedir(open);
+}
+
 void ContainerSweep::look(const std::function<std::vector<JobId>(std::uint32_t uid)>& jobs_here, Instant boot_now) {
   reap(boot_now);
   for (auto it = due_.begin(); it != due_.end() && removing_.size() < kAtOnce;) {
@@ -79,14 +116,12 @@ void ContainerSweep::look(const std::function<std::vector<JobId>(std::uint32_t u
       continue;
     }
     const std::vector<JobId> jobs = jobs_here(uid);
-    TaskStart start(plan_removal(program_, format("{}/{}", folder_, uid), uid, jobs));
-    start.run();
-    const auto started = start.result();
-    if (started.ok() && started->failure.empty())
-      removing_[uid] = {started->pid, boot_now};
+    std::vector<std::string> words{program_, "sweep", format("{}/{}", folder_, uid)};
+    for (const JobId job : jobs) words.push_back(std::to_string(job.value));
+    const bool started = run(uid, std::move(words), boot_now);
     if (!jobs.empty() || !it->second)
       it->second = boot_now;
-    it = started.ok() && boot_now - *it->second > kQuiet ? due_.erase(it) : std::next(it);
+    it = started && boot_now - *it->second > kQuiet ? due_.erase(it) : std::next(it);
   }
 }
 

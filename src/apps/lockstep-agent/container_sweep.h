@@ -26,17 +26,26 @@ class ContainerSweep {
  public:
   // folder: where each user has one of his own, called as the uid. program: lockstep-container. At first it is not
   // known who has left something: everybody is asked once.
-  ContainerSweep(std::string folder, std::string program);
+  // socket: of the node's agent, for who asks the front end.
+  ContainerSweep(std::string folder, std::string program, std::string socket);
 
   void used(std::uint32_t uid) { due_[uid] = {}; }  // work of this user begins in a container
   // Begins to remove. jobs_here: those of a user that have not gone. While there are any, and for a while after, one
   // looks again: what is fresh is left alone (container/sandbox_sweep.h).
   void look(const std::function<std::vector<JobId>(std::uint32_t uid)>& jobs_here, Instant boot_now);
 
+  // Folders of volumes that have gone are removed (container/lasting_sweep.h), now and then.
+  void look_at_lasting(Instant boot_now);
+  // Images and layers that no container uses go, of each user the ones first that were unused for longest, until so
+  // much is free of what that user has.
+  void drop_images(std::uint64_t bytes, Instant boot_now);
+
  private:
   void reap(Instant boot_now);
+  bool run(std::uint32_t uid, std::vector<std::string> words, Instant boot_now);
 
-  std::string folder_, program_;
+  std::string folder_, program_, socket_;
+  Instant lasting_due_;
   std::map<std::uint32_t, std::optional<Instant>> due_;  // when there were jobs last; nothing: since the last look
   struct Removal {
     pid_t pid = 0;

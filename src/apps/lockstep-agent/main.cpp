@@ -43,7 +43,8 @@ Makes this machine a node of a Lockstep cluster. Jobs on the node go on when the
   --settings FILE   JSON: node, address, controller_host, controller_port, ca, certificate, key, state_dir, socket,
                     shim, realm, run_dir, peer_port, task_range (docs/sandboxes.md), cpus, memory_mb, weight, features,
                     resources ("fpga=2"), domains, boot_id_file, fence_hook, no_new_privs, hooks, health (docs/hooks.md),
-                    places (docs/isolation.md), sampling (docs/use.md), images (docs/containers.md)
+                    places (docs/isolation.md), sampling (docs/use.md), images (docs/containers.md),
+                    pressure (docs/kubernetes.md)
   --version         prints the version
   --help            prints this
 

@@ -14,6 +14,7 @@
 #include "io/shims.h"
 #include "io/tls.h"
 #include "model/hook_part.h"
+#include "wire/words.h"
 
 namespace lockstep {
 namespace {
@@ -108,7 +109,7 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       hooks_(settings_),
       health_(loop, clock, settings_,
               {.jobs = [this] { return logic_.jobs(); }, .changed = [this] { tell_trouble(); }}),
-      meter_(loop, clock, settings_, std::move(groups), std::move(devices), facts_.devices.size(),
+      meter_(loop, clock, settings_, groups, std::move(devices), facts_.devices.size(),
              {.measured =
                   [this](Telemetry told) {
                     measured_ = std::move(told);
@@ -116,6 +117,9 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
                   },
               .broken = [this](std::uint32_t index, const std::string& why) { gpu_broke(index, why); },
               .devices = [this](Result<std::vector<Device>> found) { see_devices(std::move(found)); }}),
+      pressure_(loop, clock, settings_, std::move(groups),
+                {.told = [this](std::vector<Shortage> shortages) { tell_shortages(std::move(shortages)); },
+                 .drop_images = [this](std::uint64_t bytes) { containers_.drop_images(bytes, clock_.boot()); }}),
       splices_(loop),
       logic_({.peer_port = settings_.peer_port,
               .hooks = hook_settings(settings_.hooks),
@@ -123,7 +127,7 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
              facts_, look.lines, without_daemons(survivors), clock.boot(), without_daemons(look.found)),
       refusals_(loop),
       containers_(settings_.state_dir + "/containers",
-                  settings_.shim.substr(0, settings_.shim.rfind('/') + 1) + "lockstep-container"),
+                  settings_.shim.substr(0, settings_.shim.rfind('/') + 1) + "lockstep-container", settings_.socket),
       routes_(facts_.task_range),
       places_(settings_, facts_.meta.name),
       gate_(facts_.meta.name, hmac_sha256_hex),
@@ -181,6 +185,7 @@ void NodeAgent::start() {
   tell_trouble();
   health_.start();
   meter_.start();
+  pressure_.start();
   pump_soon();
   renewal_.start();
   dial();
@@ -209,6 +214,8 @@ void NodeAgent::follow_staging() {
 
 void NodeAgent::look_at_containers() {
   containers_.look([this](std::uint32_t uid) { return logic_.jobs_of(uid); }, clock_.boot());
+  if (::geteuid() == 0 && welcome_)
+    containers_.look_at_lasting(clock_.boot());
   image_servers_.reap(clock_.boot());
   container_servers_.reap();
   places_.look(logic_.attempts());
@@ -541,6 +548,24 @@ void NodeAgent::tell_trouble() {
     return;
   facts_.reason = std::move(reason);
   facts_.drain = drain;
+  tell_facts();
+}
+
+// While it is short of something each look is told: who makes room goes by the latest one.
+void NodeAgent::tell_shortages(std::vector<Shortage> shortages) {
+  const auto of_disk = [](const Shortage& one) {
+    return one.acute && one.what != Shortage::What::kMemory && one.what != Shortage::What::kProcesses;
+  };
+  meter_.look_at_disks(std::any_of(shortages.begin(), shortages.end(), of_disk));
+  std::vector<std::string> words;
+  for (const Shortage& one : shortages)
+    if (one.acute)
+      words.push_back(format("{}: {} left, {} wanted", wire::word(one.what), one.available, one.threshold));
+  if (!words.empty())
+    meter_.look_soon();
+  if (!words.empty())
+    say("this node runs short of " + join(words, "; "));
+  facts_.shortages = std::move(shortages);
   tell_facts();
 }
 

@@ -22,6 +22,7 @@
 #include "node_health.h"
 #include "node_hooks.h"
 #include "node_meter.h"
+#include "node_pressure.h"
 #include "ports/clock.h"
 #include "ports/devices.h"
 #include "renewal.h"
@@ -77,6 +78,7 @@ class NodeAgent {
   bool write_journal();
   void look_at_room();
   void tell_trouble();
+  void tell_shortages(std::vector<Shortage> shortages);
   void say(const std::string& text, LogLevel level = LogLevel::kWarning);
 
   EventLoop& loop_;
@@ -93,6 +95,7 @@ class NodeAgent {
   bool follows_staging_ = false;
   NodeHealth health_;
   NodeMeter meter_;
+  PressureWatch pressure_;
   Splices splices_;
   AgentLogic logic_;
   std::set<WorkId> stopping_;  // their stop stands in the log

@@ -8,6 +8,8 @@
 #include "base/log_line.h"
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "shim/sandbox_disk.h"
+#include "wire/sandbox_paths.h"
 
 namespace lockstep {
 namespace {
@@ -55,10 +57,21 @@ std::string gpu_loss(const GpuSample& sample) {
   return sample.answers ? std::string() : name + " does not answer any more";
 }
 
+// What sandboxes of root's have on the disk: logs and layers of each container, and with the first of them its volumes.
+static std::vector<std::int64_t> disks_of(const WorkLook& work, const std::string& home) {
+  const std::string folder = sandbox_folder(home, work.key);
+  std::vector<std::int64_t> out;
+  for (const ContainerLook& one : work.containers)
+    out.push_back(static_cast<std::int64_t>(bytes_of_container(container_folder(folder, one.name)) +
+                                            (out.empty() ? bytes_in_folder(folder + "/volumes") : 0)));
+  return out;
+}
+
 struct NodeMeter::Seen {
   bool has_work = false, has_gpus = false;
   std::optional<Result<std::vector<Device>>> devices;
   std::vector<WorkLook> work;
+  std::vector<std::vector<std::int64_t>> disks;  // of the containers of each; empty: not looked at
   std::vector<GpuSample> gpus;
   std::vector<GpuShare> shares;
   std::uint32_t load = 0;
@@ -93,9 +106,11 @@ struct NodeMeter::Eyes {
     }
     seen.devices = source->list();
   }
-  void see_work(Seen& seen, Instant now) {
+  void see_work(Seen& seen, Instant now, const std::string& disks_below) {
     seen.has_work = true;
     seen.work = looks.look();
+    if (!disks_below.empty())
+      for (const WorkLook& work : seen.work) seen.disks.push_back(disks_of(work, disks_below));
     seen.load = load_percent();
     seen.free_mb = memory_free_mb();
     seen.used_mb = memory_used_mb();
@@ -159,13 +174,14 @@ void NodeMeter::look() {
   gpus_asked_ = gpus || devices;
   auto seen = std::make_shared<Seen>();
   const auto begun = errand_.start(
-      [seen, eyes = eyes_, work, devices, gpus, now]() -> Result<void> {
+      [seen, eyes = eyes_, work, devices, gpus, now,
+       below = disks_ ? settings_.state_dir + "/containers/0" : std::string()]() -> Result<void> {
         if (gpus)
           eyes->see_gpus(*seen, now);
         if (devices)
           eyes->see_devices(*seen);
         if (work)
-          eyes->see_work(*seen, now);
+          eyes->see_work(*seen, now, below);
         return {};
       },
       [this, seen](const Result<void>&) { take(*seen); });
@@ -189,9 +205,13 @@ void NodeMeter::take(const Seen& seen) {
   told.seen_boot_us = seen.looked.us;
   told.cpu = seen.cpu;
   told.memory_used_mb = seen.used_mb;
-  for (const WorkLook& work : seen.work)
-    for (const ContainerLook& one : work.containers)
-      told.containers.push_back({work.key.job, work.key.attempt, work.key.part, one.name, one.cpu, one.memory});
+  for (std::size_t w = 0; w < seen.work.size(); ++w)
+    for (std::size_t c = 0; c < seen.work[w].containers.size(); ++c) {
+      const WorkLook& work = seen.work[w];
+      const ContainerLook& one = work.containers[c];
+      told.containers.push_back({work.key.job, work.key.attempt, work.key.part, one.name, one.cpu, one.memory,
+                                 w < seen.disks.size() ? seen.disks[w][c] : -1});
+    }
   if (!told.containers.empty())
     work_due_ = std::min(work_due_, clock_.boot() + kMeasureContainersEvery);
   asks_.measured(std::move(told));

@@ -34,6 +34,8 @@ class NodeMeter {
             std::unique_ptr<DeviceSource> source, std::size_t devices, Asks asks);
   ~NodeMeter();
   void start();
+  // From now on what containers of root's have on the disk is looked at as well, or not.
+  void look_at_disks(bool do_so) { disks_ = do_so; }
   void look_soon();  // something new runs, or a controller has come who knows nothing yet
   // What the part has used, by its shim's count and by what was seen here.
   WorkUse complete(const WorkId& key, const WorkUse& counted);
@@ -64,6 +66,7 @@ class NodeMeter {
   std::shared_ptr<Eyes> eyes_;
   std::vector<Gpu> gpus_;
   Instant work_due_, devices_due_, gpus_seen_, begun_;
+  bool disks_ = false;
   bool gpus_asked_ = false;  // by the errand that is out
   Errand errand_;
 };

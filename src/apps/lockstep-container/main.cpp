@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "container/image_exchange.h"
+#include "container/lasting_sweep.h"
 #include "container/sandbox_program.h"
 #include "container/step_container.h"
 
@@ -35,6 +36,10 @@ int main(int argc, char** argv) {
   // control groups. Those of a job's own belong to him.
   if (argc >= 3 && std::strcmp(argv[1], "sweep") == 0)
     return sweep_containers(argv[2], {argv + 3, argv + argc});
+  if (argc == 3 && std::strcmp(argv[1], "lasting") == 0)
+    return sweep_lasting_volumes(argv[2]);
+  if (argc == 4 && std::strcmp(argv[1], "room") == 0)
+    return drop_unused_images(argv[2], argv[3]);
   if (argc == 4 && std::strcmp(argv[1], "serve") == 0)
     return serve_images(argv[2], argv[3], 0);
   if (argc == 7 && std::strcmp(argv[1], "bundle") == 0)

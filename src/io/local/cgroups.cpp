@@ -245,6 +245,13 @@ GroupUse Cgroups::use(const WorkId& work) const {
   return out;
 }
 
+std::int64_t Cgroups::memory_held() const {
+  const std::string tree = format("{}/{}", host_.dir("memory"), name_);
+  const bool v2 = host_.version == CgroupVersion::kV2;
+  return std::max<std::int64_t>(0, number_in(tree + (v2 ? "/memory.current" : "/memory.usage_in_bytes")) -
+                                       number_of(tree + "/memory.stat", v2 ? "inactive_file" : "total_inactive_file"));
+}
+
 namespace {
 
 // Who makes groups below a part's calls them alike in every hierarchy, by the part's path in that of memory. Our own

@@ -63,6 +63,8 @@ class Cgroups {
   // process writes "0" to be in the group.
   Result<std::vector<std::string>> make(const WorkId& work, const GroupLimits& limits);
   GroupUse use(const WorkId& work) const;  // zeros where it is gone
+  // Bytes that all jobs together hold now, without files that the kernel could drop at once.
+  std::int64_t memory_held() const;
   std::vector<GroupBelow> below(const WorkId& work) const;
 
   // For the shim, which looks by itself: where the kernel counts what it kills of the part for want of memory, and what

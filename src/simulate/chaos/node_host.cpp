@@ -31,6 +31,7 @@ Node NodeHost::facts() const {
   node.version = "sim";
   node.cores = world_.settings.cores;
   node.memory_mb = 256'000;
+  node.shortages = shortages_;
   node.has_fence_hook = has_fence_hook_;
   if (world_.settings.hooks)
     node.hooks_take = kHookLimit;
@@ -85,6 +86,14 @@ void NodeHost::start_agent() {
       shim_event(event);
   });
   dial();
+  wake();
+}
+
+void NodeHost::run_short(std::vector<Shortage> shortages) {
+  shortages_ = std::move(shortages);
+  if (!logic_ || put_off([this] { run_short(shortages_); }))
+    return;
+  logic_->set_facts(facts(), clock_.boot());
   wake();
 }
 

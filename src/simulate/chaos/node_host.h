@@ -35,6 +35,7 @@ class NodeHost {
   double dies_in_pump = 0;  // the agent is killed between writing its journal and acting on it
   void stick(Instant until) { shims_.stick(until); }  // its processes wait for a disk
   void set_launch_fails(double probability) { shims_.launch_fails = probability; }
+  void run_short(std::vector<Shortage> shortages);  // it says so from now on, until it says otherwise
   void steady_containers() { shims_.containers_fail = false; }
 
   void received(LinkId link, const ToAgent& message);
@@ -58,6 +59,7 @@ class NodeHost {
   bool has_fence_hook_;
   SimClock clock_;
   SimShims shims_;
+  std::vector<Shortage> shortages_;
   std::string boot_id_;
   std::uint32_t boots_ = 0;
   bool machine_up_ = false;

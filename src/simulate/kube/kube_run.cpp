@@ -65,7 +65,8 @@ struct KubeWorld {
         api(world, ledger),
         users(world, api, ledger, checker),
         faults(world),
-        dice(settings.seed ^ 0x6375'7473) {
+        dice(settings.seed ^ 0x6375'7473),
+        weather(settings.seed ^ 0x7072'6573) {
     world.verdict.notes_max = kNotes;
     ledger.on_entry = [this](const Ledger::Entry& entry) { checker.saw(entry); };
     world.controller.take_in(api);
@@ -105,6 +106,26 @@ struct KubeWorld {
     world.timeline.after(millis(dice.between(100, 8'000)), [this] { disturb(); });
   }
 
+  // Now and then a node is short of memory for a while, says so with each look, and later not any more.
+  void press() {
+    if (!pressed)
+      return;
+    NodeHost& node = *world.nodes[static_cast<std::size_t>(weather.between(0, static_cast<std::int64_t>(kNodes) - 1))];
+    world.note(format("{} runs short of memory", node.name()));
+    tell_short(node, static_cast<int>(weather.between(1, 12)));
+    world.timeline.after(seconds(weather.between(30, 400)), [this] { press(); });
+  }
+  void tell_short(NodeHost& node, int looks) {
+    const bool acute = pressed && looks > 0;
+    const std::int64_t left = acute ? 50 : 200;
+    node.run_short(pressed ? std::vector<Shortage>{{.acute = acute, .available = left, .threshold = 100}}
+                           : std::vector<Shortage>{});
+    if (acute)
+      world.timeline.after(seconds(10), [this, &node, looks] { tell_short(node, looks - 1); });
+    else if (pressed)
+      world.timeline.after(seconds(60), [&node] { node.run_short({}); });
+  }
+
   World world;
   Ledger ledger;
   WorkloadChecker checker;
@@ -112,8 +133,8 @@ struct KubeWorld {
   KubeUsers users;
   FaultMaker faults;
   std::vector<std::unique_ptr<Informer>> informers;
-  Rng dice;
-  bool troubled = false;
+  Rng dice, weather;
+  bool troubled = false, pressed = false;
 };
 
 void begin(KubeWorld& all) {
@@ -134,13 +155,16 @@ void trouble(KubeWorld& all) {
   all.faults.start();
   all.troubled = all.dice.chance(0.7);
   all.disturb();
+  all.pressed = all.weather.chance(0.4);
+  all.press();
   all.run_until(all.world.timeline.now() + kRunMax, [&] { return all.users.done(); });
   if (!all.users.done())
     all.world.verdict.fail("the users did not get their commands sent");
 }
 
 void mend(KubeWorld& all) {
-  all.troubled = false;
+  all.troubled = all.pressed = false;
+  for (auto& node : all.world.nodes) node->run_short({});
   all.faults.stop_and_heal();
   all.api.stop_trouble();
   for (auto& informer : all.informers) informer->stop_trouble();

@@ -49,6 +49,8 @@ std::shared_ptr<const Reconciler> cron_job_controller();
 std::shared_ptr<const Reconciler> expiry_controller();
 std::shared_ptr<const Reconciler> foreign_owner_controller();
 std::shared_ptr<const Reconciler> taint_eviction_controller();
+// uses: what the pods of a node that runs short are ranked by; empty: nothing is measured.
+std::shared_ptr<const Reconciler> pressure_eviction_controller(UseSource uses);
 
 // Who signs certificate requests that were approved.
 struct RequestSigner {

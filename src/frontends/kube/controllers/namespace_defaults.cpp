@@ -95,6 +95,7 @@ std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pe
           expiry_controller(),
           foreign_owner_controller(),
           taint_eviction_controller(),
+          pressure_eviction_controller(uses),
           autoscaler_controller(std::move(uses)),
           not_programmed_controller(),
           policy_type_controller(),

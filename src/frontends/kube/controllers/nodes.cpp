@@ -1,10 +1,13 @@
 // A Node object for each node of the cluster: labels and annotations lie in it, the rest is a view of our record
 // (kinds/node_view.h). It comes and goes with the record; one that users made for themselves is theirs.
+#include <algorithm>
+
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
 #include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/kinds/node_change.h"
 #include "frontends/kube/kinds/node_lease.h"
+#include "frontends/kube/kinds/node_pressure.h"
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/store/stored_object.h"
 
@@ -55,9 +58,9 @@ class NodeController final : public Reconciler {
       // What the object said before the record knew, or since somebody changed it otherwise than by the API.
       auto change = node_change(*node, nullptr, tree_of(*object, {"v1", "Node"}, {}), {});
       if (!change)
-        return;
-      change->added_counted.reset();  // what the record says is what is shown
-      if (change->labels || change->marks)
+        change.emplace(UpdateNode{.name = name});
+      change->added_counted = with_disk(*node);  // of the rest what the record says is what is shown
+      if (change->labels || change->marks || change->added_counted)
         out.add(std::move(*change), {.records = {{key_of(*object), object->meta.seq}}});
     } else if (!node && object && !is_deleting(*object)) {
       const bool ours = !object->shows.empty();
@@ -67,6 +70,17 @@ class NodeController final : public Reconciler {
   }
 
  private:
+  // What is counted there beside what its agent tells, where the disk is to be otherwise.
+  static std::optional<std::vector<Counted>> with_disk(const Node& node) {
+    const std::optional<Counted> disk = disk_of_node(node);
+    std::vector<Counted> out = node.added_counted;
+    std::erase_if(out, [&](const Counted& one) { return one.name == kEphemeralStorage && one != disk; });
+    if (disk && std::ranges::find(out, *disk) == out.end())
+      out.push_back(*disk);
+    std::ranges::sort(out);
+    return out == node.added_counted ? std::nullopt : std::optional(std::move(out));
+  }
+
   static void keep_lease(const ObjectView& view, Instant now, const Object& node, Wishes& out) {
     const std::string ns(kNodeLeases);
     if (!view.find(kLeases, ns, node.meta.name) && takes_new_objects(view, ns))

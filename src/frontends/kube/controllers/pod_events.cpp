@@ -34,6 +34,10 @@ class PodEvents {
       tell(kScheduler, kNormal, "Scheduled",
            format("Successfully assigned {}/{} to {}", pod_.meta.ns.get(), pod_.meta.name, records_.node->meta.name),
            order_of(What::kScheduled));
+    // Its node tries again: an address comes back when others have ended.
+    if (records_.task && records_.task->state == TaskState::kWaiting && !records_.task->reason.get().empty())
+      tell(kNode, kWarning, "FailedCreatePodSandBox",
+           format("Failed to create pod sandbox: {}", records_.task->reason.get()), order_of(What::kNoSandbox));
     if (records_.task && !records_.task->containers->empty()) {
       body_ = body_of(pod_);
       for (const ContainerStatus& one : records_.task->containers.get()) {
@@ -48,6 +52,7 @@ class PodEvents {
   // In the order in which they happen to one container.
   enum class What : std::uint16_t {
     kScheduled,
+    kNoSandbox,
     kNotMounted,
     kPulling,
     kPulled,

@@ -83,7 +83,8 @@ const User* owner_of(const Tables& tables) {
 
 // Where the volumes of claims lie, and what they say of nodes.
 struct ClaimedVolumes {
-  std::map<std::string, std::string> paths;  // by the pod's own names of them
+  std::map<std::string, std::string> paths;    // by the pod's own names of them
+  std::map<std::string, std::uint64_t> bytes;  // likewise: of those that the local provisioner makes
   std::vector<json::value> nodes;            // nodeAffinity.required of each that has one
 };
 
@@ -114,6 +115,11 @@ Result<std::string> path_to_be(const Tables& tables, const json::object& pod, co
   return provisioned_name(uid_text(claim.meta.uid));
 }
 
+void note_bytes(ClaimedVolumes& out, const std::string& name, const json::value& amounts) {
+  if (const auto bytes = quantity_in(amounts, "storage"); bytes && bytes->sign() > 0)
+    out.bytes[name] = static_cast<std::uint64_t>(bytes->whole());
+}
+
 // Error: why the pod cannot be placed yet.
 Result<ClaimedVolumes> claims_of(const Tables& tables, const json::object& pod) {
   ClaimedVolumes out;
@@ -140,6 +146,7 @@ Result<ClaimedVolumes> claims_of(const Tables& tables, const json::object& pod) 
     const std::string bound = text_in(part(tree, "spec"), "volumeName");
     if (bound.empty()) {
       out.paths[name] = TRY(path_to_be(tables, pod, *object, tree));
+      note_bytes(out, name, part(part(part(tree, "spec"), "resources"), "requests"));
       continue;
     }
     const auto at = find(tables, kVolumes, "", bound);
@@ -149,6 +156,8 @@ Result<ClaimedVolumes> claims_of(const Tables& tables, const json::object& pod) 
     if (!is_kept_for(has, ns, claim, uid_text(object->meta.uid)) && part(part(has, "spec"), "claimRef").is_object())
       return Error{Errc::kUnavailable, format("persistentvolume \"{}\" is another claim's", bound), {}};
     out.paths[name] = TRY(path_of_volume(has, bound));
+    if (text_in(part(part(has, "metadata"), "annotations"), "pv.kubernetes.io/provisioned-by") == kLocalProvisioner)
+      note_bytes(out, name, part(part(has, "spec"), "capacity"));
     if (const json::value& required = part(part(part(has, "spec"), "nodeAffinity"), "required"); required.is_object())
       out.nodes.push_back(required);
   }
@@ -244,6 +253,7 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
   site.user = owner->id;
   site.namespaces = [&](const json::value& selector) { return namespaces_of(tables, selector); };
   site.claims = std::move(claims->paths);
+  site.claim_bytes = std::move(claims->bytes);
   site.volume_nodes = std::move(claims->nodes);
   site.name_servers = name_servers_of(tables);
   if (tables.account(ns))

@@ -15,7 +15,9 @@
 #include "frontends/kube/controllers/reconcilers.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
+#include "model/job.h"
 #include "model/object_share.h"
+#include "model/step.h"
 
 namespace lockstep::kube {
 
@@ -48,6 +50,26 @@ struct WorkloadRig {
     Change change{seq, std::make_shared<const Object>(std::move(object)), goes};
     staged.tables.apply(change);
     staged.changes.push_back(std::move(change));
+  }
+  // What shows the record advances with it.
+  template <class Record>
+  void write_record(Staged& staged, Record record) const {
+    record.meta.seq = staged.tables.seq + 1;
+    std::vector<Ref<Object>> shows;
+    if constexpr (std::is_same_v<Record, Job>)
+      for (const auto& [key, object] : staged.tables.objects)
+        if (std::ranges::any_of(object->shows, [&](const Shown& one) { return one.job == record.id; }))
+          shows.push_back(object);
+    Change change{record.meta.seq, std::make_shared<const Record>(std::move(record)), false};
+    staged.tables.apply(change);
+    staged.changes.push_back(std::move(change));
+    for (const auto& object : shows) write(staged, *object);
+  }
+  template <class Record>
+  void put_record(Record record) {
+    Staged staged{tables, {}};
+    write_record(staged, std::move(record));
+    commit(std::move(staged));
   }
   bool may_go(const Object& object) const {
     return is_deleting(object) && object.meta.extra->finalizers.empty() && !(linger && object.type == "pods");
@@ -85,8 +107,18 @@ struct WorkloadRig {
       object.meta.extra = std::move(extra);
       const bool goes = may_go(object);
       write(staged, std::move(object), goes);
+    } else if (const auto* cancel = std::get_if<CancelJob>(&body)) {
+      const Job* known = staged.tables.job(cancel->target.job);
+      if (!known)
+        return not_found("gone: a job");
+      Job job = *known;
+      job.ending = JobState::kCancelled;
+      job.state = cancel->signal == 9 ? JobState::kCancelled : JobState::kCompleting;
+      if (cancel->signal == 9)
+        job.ended = now;
+      write_record(staged, std::move(job));
     } else {
-      return invalid("the rig knows objects alone");
+      return invalid("the rig knows objects and the ends of jobs alone");
     }
     return {};
   }
@@ -96,6 +128,11 @@ struct WorkloadRig {
   }
   Result<Answer> apply(const Actor::Ask& ask) {
     for (const auto& record : ask.read.records) {
+      if (const auto* job = std::get_if<JobId>(&record.key)) {
+        if (const Job* known = tables.job(*job); (known ? known->meta.seq : 0) != record.seq)
+          return conflict("stale reading of a job");
+        continue;
+      }
       const auto at = tables.objects.find(std::get<ObjectKey>(record.key));
       if ((at == tables.objects.end() ? 0 : at->second->meta.seq) != record.seq)
         return conflict("stale reading of " + std::get<2>(std::get<ObjectKey>(record.key)));

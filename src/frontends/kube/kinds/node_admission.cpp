@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/node_pressure.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_placement.h"
 #include "frontends/kube/kinds/pod_terms.h"
@@ -58,8 +59,9 @@ NodeRefusal lack_of(const Node& node, const NodeLoad& load, const GroupSpec& gro
                   node.memory_mb * kBytesOfMegabyte);
   for (const Counted& one : need.counted) {
     const std::int64_t has = count_of(node.counted, one.name), free = has - count_of(load.counted, one.name);
+    const std::int64_t unit = one.name == kEphemeralStorage ? kBytesOfMegabyte : 1;
     if (one.count > free)
-      return out_of(one.name, one.count, free, has);
+      return out_of(one.name, one.count * unit, free * unit, has * unit);
   }
   const DeviceSet free = free_devices(node, load);
   const auto whole = choose_devices(node, free, need.devices);
@@ -93,6 +95,21 @@ NodeRefusal mismatch(const Node& node, const json::object& pod) {
   return {};
 }
 
+// What is short there: it takes none that would have to go again. Short of memory, it takes those that asked for some.
+NodeRefusal under_pressure(const Node& node, const json::object& pod) {
+  std::vector<std::string> types;
+  for (const PressureCondition& one : pressures_of(node))
+    if (one.is)
+      types.emplace_back(one.type);
+  if (types.empty() || is_critical(pod))
+    return {};
+  const bool memory_alone = types == std::vector<std::string>{"MemoryPressure"};
+  if (memory_alone && (qos_class(pod) != "BestEffort" ||
+                       tolerates(spec_of(pod), json::object{{"key", kMemoryTaint}, {"effect", "NoSchedule"}})))
+    return {};
+  return {"Evicted", format("The node had condition: [{}]. ", join(types, " "))};
+}
+
 bool ports_clash(const json::object& pod, const std::vector<const JobSpec*>& jobs) {
   for (const auto& [key, address] : labels_of_pod(pod)) {
     if (!key.starts_with(kPortLabel))
@@ -108,6 +125,8 @@ bool ports_clash(const json::object& pod, const std::vector<const JobSpec*>& job
 }  // namespace
 
 NodeRefusal refused_by_node(const Tables& tables, const Node& node, const json::object& pod, const GroupSpec& group) {
+  if (NodeRefusal pressed = under_pressure(node, pod); !pressed.reason.empty())
+    return pressed;
   const NodeUse use = use_of(tables, node.id);
   if (NodeRefusal lack = lack_of(node, use.load, group); !lack.reason.empty())
     return lack;

@@ -1,6 +1,7 @@
 #include "frontends/kube/kinds/node_change.h"
 
 #include "base/text.h"
+#include "frontends/kube/kinds/node_pressure.h"
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_terms.h"
@@ -16,7 +17,11 @@ std::optional<UpdateNode> node_change(const Node& node, const json::object* old,
     out.labels = std::move(labels);
     any = true;
   }
-  if (std::vector<NodeMark> marks = marks_of_node(tree); marks != node.marks) {
+  std::vector<NodeMark> marks = marks_of_node(tree);
+  for (const PressureCondition& one : pressures_of(node))
+    if (one.is)
+      marks.push_back({one.taint, "", NodeMark::Effect::kKeepsOff});
+  if (marks != node.marks) {
     out.marks = std::move(marks);
     any = true;
   }

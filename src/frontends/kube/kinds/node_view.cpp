@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/kinds/node_lease.h"
+#include "frontends/kube/kinds/node_pressure.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/quantity.h"
@@ -52,6 +53,15 @@ json::object capacity_of(const Node& node) {
   return out;
 }
 
+// A tenth stays free, below which pods would be driven out. In coarse steps, so that nodes which are alike but for a
+// few blocks stay alike for the planner.
+std::int64_t disk_for_pods(const Node& node) {
+  const std::int64_t megabytes = std::max<std::int64_t>(0, node.tmp_disk_mb) / 10 * 9;
+  std::int64_t step = 1;
+  while (megabytes / step >= 64) step *= 2;
+  return megabytes / step * step;
+}
+
 json::object condition(const char* type, bool is, const Node& node, const Shows& shows, std::string_view reason,
                        std::string_view message) {
   const bool heard = node.link == NodeLink::kUp;
@@ -69,14 +79,17 @@ json::object condition(const char* type, bool is, const Node& node, const Shows&
 json::array conditions_of(const Node& node, const Shows& shows) {
   if (node.link != NodeLink::kUp)
     return {condition("Ready", false, node, shows, "NodeStatusUnknown", "Its agent is not heard.")};
+  json::array out;
+  for (const PressureCondition& one : pressures_of(node)) {
+    json::object& shown =
+        out.emplace_back(condition(one.type, one.is, node, shows, one.reason, one.message)).as_object();
+    if (one.is)
+      shown["lastTransitionTime"] = time_of(one.since, shows.wall_offset);
+  }
   const bool fit = !node.unfit;
-  return {
-      condition("MemoryPressure", false, node, shows, "KubeletHasSufficientMemory",
-                "kubelet has sufficient memory available"),
-      condition("DiskPressure", false, node, shows, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-      condition("PIDPressure", false, node, shows, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-      condition("Ready", fit, node, shows, fit ? "KubeletReady" : "NodeUnfit",
-                fit ? std::string_view("its agent is connected") : std::string_view(node.word))};
+  out.push_back(condition("Ready", fit, node, shows, fit ? "KubeletReady" : "NodeUnfit",
+                          fit ? std::string_view("its agent is connected") : std::string_view(node.word)));
+  return out;
 }
 
 // Taints that follow from the record stand beside those that users set.
@@ -96,6 +109,9 @@ void show_taints(json::object& spec, const Node& node) {
     add(kUnreachable, "NoSchedule");
   else if (node.unfit)
     add(kNotReady, "NoSchedule");
+  for (const PressureCondition& one : pressures_of(node))
+    if (one.is)
+      add(one.taint, "NoSchedule");
   if (taints.empty())
     spec.erase("taints");
   else
@@ -109,11 +125,21 @@ void show_taints(json::object& spec, const Node& node) {
 }  // namespace
 
 bool follows_from_record(std::string_view taint) {
-  return taint == kUnschedulable || taint == kNotReady || taint == kUnreachable;
+  return taint == kUnschedulable || taint == kNotReady || taint == kUnreachable || is_pressure_taint(taint);
+}
+
+std::optional<Counted> disk_of_node(const Node& node) {
+  const bool says_itself = std::ranges::any_of(node.counted, [&](const Counted& one) {
+    return one.name == kEphemeralStorage && std::ranges::find(node.added_counted, one) == node.added_counted.end();
+  });
+  const std::int64_t megabytes = disk_for_pods(node);
+  return says_itself || megabytes <= 0 ? std::nullopt : std::optional(Counted{kEphemeralStorage, megabytes});
 }
 
 std::vector<Counted> counted_of_node(const json::object& tree, const Node& node) {
   std::vector<Counted> out;
+  if (const std::optional<Counted> disk = disk_of_node(node))
+    out.push_back(*disk);
   const json::object* capacity = part(part(tree, "status"), "capacity").if_object();
   if (!capacity)
     return out;
@@ -123,7 +149,7 @@ std::vector<Counted> counted_of_node(const json::object& tree, const Node& node)
     const bool own = std::ranges::any_of(node.counted, [&](const Counted& one) {
       return one.name == name && std::ranges::find(node.added_counted, one) == node.added_counted.end();
     });
-    if (own || name.starts_with(kDevices) || (!pages && name.find('/') == name.npos) || out.size() >= kAsksMax)
+    if (own || name == kEphemeralStorage || name.starts_with(kDevices) || (!pages && name.find('/') == name.npos) || out.size() >= kAsksMax)
       continue;
     const auto amount = parse_quantity(text_of(value));
     const std::int64_t count = amount.ok() ? amount->whole() / (pages ? 1 << 20 : 1) : 0;
@@ -160,6 +186,8 @@ void show_node(json::object& tree, const Node& node, Instant now, Duration wall_
   json::object& status = object_at(tree, "status");
   status["capacity"] = capacity_of(node);
   status["allocatable"] = capacity_of(node);
+  if (node.tmp_disk_mb > 0)
+    status["allocatable"].as_object()[kEphemeralStorage] = format("{}Mi", disk_for_pods(node));
   // Conditions of others (a problem detector's) stay.
   json::array conditions = conditions_of(node, {now, wall_offset});
   if (const json::value* own = status.if_contains("conditions"); own && own->is_array())

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace json = boost::json;
 
 // Whether a taint follows from the record: it is nobody's to set.
 bool follows_from_record(std::string_view taint);
+// Its disk, of which pods ask for a part ("ephemeral-storage", in MB). Nothing: it has none, or counts that itself.
+std::optional<Counted> disk_of_node(const Node& node);
 // Amounts of a Node's status that users count there beside what its agent tells: capacity.
 std::vector<Counted> counted_of_node(const json::object& tree, const Node& node);
 

@@ -79,4 +79,9 @@ std::string_view qos_class(const json::object& pod) {
   return !any ? "BestEffort" : guaranteed ? "Guaranteed" : "Burstable";
 }
 
+bool is_critical(const json::object& pod) {
+  constexpr std::int64_t kSystemPriority = 2'000'000'000;
+  return integer_in(spec_of(pod), "priority").value_or(0) >= kSystemPriority;
+}
+
 }  // namespace lockstep::kube

@@ -33,5 +33,7 @@ bool is_sidecar(const json::value& init_container);
 
 // "Guaranteed", "Burstable" or "BestEffort". Source: kubernetes.io/docs/concepts/workloads/pods/pod-qos.
 std::string_view qos_class(const json::object& pod);
+// Of a system class: no node drives it out for want of room.
+bool is_critical(const json::object& pod);
 
 }  // namespace lockstep::kube

@@ -4,6 +4,7 @@
 
 #include "base/mutant.h"
 #include "base/text.h"
+#include "frontends/kube/kinds/node_pressure.h"
 #include "frontends/kube/kinds/pod_containers.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/quota.h"
@@ -53,7 +54,7 @@ Result<void> set_amounts(GroupSpec& group, const json::object& pod) {
       set_cores(needs, pod, amount.thousandths());
     } else if (name == "memory") {
       needs.memory_mb = megabytes(amount);
-    } else if (amount.sign() > 0 && name.starts_with(kHugePages)) {
+    } else if (amount.sign() > 0 && (name == kEphemeralStorage || name.starts_with(kHugePages))) {
       needs.counted.push_back({name, megabytes(amount)});
     } else if (amount.sign() > 0 && name.find('/') != name.npos) {
       if (!amount.is_whole() || amount.whole() > kCountMax)
@@ -114,6 +115,8 @@ SandboxVolume volume_of(const json::value& volume, const PodSite& site) {
     out.kind = kHost;
     out.path = claim->second;
     out.path_type = kLastingVolume;
+    if (const auto bound = site.claim_bytes.find(out.name); bound != site.claim_bytes.end())
+      out.bytes_max = bound->second;
   } else if (std::ranges::any_of(std::initializer_list<const char*>{"configMap", "secret", "projected", "downwardAPI"},
                                  [&](const char* kind) { return part(volume, kind).is_object(); })) {
     out.kind = kFiles;

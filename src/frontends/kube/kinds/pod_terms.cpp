@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/node_pressure.h"
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_placement.h"
@@ -102,7 +103,8 @@ NodeMark::Effect effect_of(std::string_view effect) {
                                         : NodeMark::Effect::kKeepsOff;
 }
 
-void set_tolerations(Placement& group, const json::value& spec) {
+void set_tolerations(Placement& group, const json::object& pod) {
+  const json::value& spec = spec_of(pod);
   group.minds_marks = true;
   for (const json::value& one : list_in(spec, "tolerations")) {
     const std::string effect = text_in(one, "effect");
@@ -112,6 +114,10 @@ void set_tolerations(Placement& group, const json::value& spec) {
                            .any_effect = effect.empty(),
                            .effect = effect_of(effect)});
   }
+  // Who asked for memory has what was asked for, also where it runs short.
+  // Source: kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration, "Taint Nodes by Condition".
+  if (qos_class(pod) != "BestEffort")
+    group.bears.push_back({.key = kMemoryTaint, .any_value = true, .effect = NodeMark::Effect::kKeepsOff});
 }
 
 // --- neighbours ---
@@ -281,7 +287,7 @@ Result<void> set_terms(Placement& group, const json::object& pod, const Namespac
   if (!text_in(spec, "nodeName").empty())
     return {};  // bound by whoever named it: nothing else is asked any more
   set_node_rules(group, spec);
-  set_tolerations(group, spec);
+  set_tolerations(group, pod);
   TRY(set_neighbours(group, pod, namespaces));
   if (group.neighbours.size() > kNeighbourTermsMax)
     return invalid(format("affinities and spread constraints have {} terms: {} are allowed", group.neighbours.size(),

@@ -1,12 +1,17 @@
 #include "frontends/kube/server/pod_files_route.h"
 
 #include <algorithm>
+#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/claims.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/server/target.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
+#include "wire/lasting_volumes.h"
 
 namespace lockstep::kube {
 
@@ -61,6 +66,50 @@ void answer_pod_files(FrontVisit& visit, const PodFilesTools& tools) {
   json::object out{{"version", version}};
   for (auto& [name, value] : files_of_pod(read->tables, *pod, tools, read->now)) out[name] = std::move(value);
   visit.answer({200, "application/json", json::serialize(out), {}});
+}
+
+namespace {
+
+// "kept": it stays when its volume goes; "passing": it goes with it; "gone": neither volume nor claim is there;
+// "coming": a claim is, its volume is not there yet.
+std::string_view fate_of(const Tables& tables, const std::string& name) {
+  if (const auto at = tables.objects.find({std::string(kVolumes), "", name}); at != tables.objects.end()) {
+    const json::value body = json::parse(at->second->body.get());
+    const auto* notes = at->second->meta.extra ? &at->second->meta.extra->annotations : nullptr;
+    const bool ours = notes && std::ranges::any_of(*notes, [](const auto& note) {
+                        return note.first == "pv.kubernetes.io/provisioned-by" && note.second == kLocalProvisioner;
+                      });
+    return ours && text_in(part(body, "spec"), "persistentVolumeReclaimPolicy") == "Delete" ? "passing" : "kept";
+  }
+  const std::string type(kClaims);
+  for (auto at = tables.objects.lower_bound({type, "", ""});
+       at != tables.objects.end() && std::get<0>(at->first) == type; ++at)
+    if (provisioned_name(uid_text(at->second->meta.uid)) == name)
+      return "coming";
+  return "gone";
+}
+
+bool is_root_of_node(const Peer& peer, const Tables& tables) {
+  return peer.how == Peer::How::kForwarded && peer.realm.empty() && peer.uid == 0 &&
+         peer.certificate_name.starts_with(kNodeNames) &&
+         tables.node(peer.certificate_name.substr(kNodeNames.size())) != nullptr;
+}
+
+}  // namespace
+
+void answer_lasting(FrontVisit& visit) {
+  const auto read = visit.read();
+  if (!is_root_of_node(visit.request().peer, read->tables))
+    return visit.refuse(denied("what becomes of volumes is told to root of the cluster's nodes"));
+  const std::vector<std::string> names = split(query_of(visit.request(), "names"), ',');
+  if (names.size() > kLastingAtOnce)
+    return visit.refuse(invalid(format("{} names in one question: {} may be", names.size(), kLastingAtOnce), "names"));
+  json::array fates;
+  for (const std::string& name : names) {
+    const std::string_view fate = fate_of(read->tables, name);
+    fates.push_back(json::string_view(fate.data(), fate.size()));
+  }
+  visit.answer({200, "application/json", json::serialize(json::object{{"volumes", std::move(fates)}}), {}});
 }
 
 }  // namespace lockstep::kube

@@ -10,4 +10,8 @@ namespace lockstep::kube {
 // the user of the job there.
 void answer_pod_files(FrontVisit& visit, const PodFilesTools& tools);
 
+// GET /v1/lasting-volumes?names=A,B: what becomes of folders that claims have on the node that asks, in the order of
+// the names: {"volumes":["kept","passing","gone"]}. A folder that was "passing" and is "gone" may be removed.
+void answer_lasting(FrontVisit& visit);
+
 }  // namespace lockstep::kube

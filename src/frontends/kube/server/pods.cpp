@@ -85,7 +85,10 @@ std::vector<CommandBody> changes_of_job(const Tables& tables, const Object& pod,
     change.shared_milli_per_task = wanted.shared_milli;
     change.memory_mb_per_task = wanted.memory_mb;
   }
-  if (change.time_limit || change.cores_per_task)
+  // Others' affinities and spreads go by them.
+  if (Labels labels = labels_of_pod(tree); labels != records.job->spec->labels.get())
+    change.labels = std::move(labels);
+  if (change.time_limit || change.cores_per_task || change.labels)
     out.emplace_back(std::move(change));
   return out;
 }

@@ -29,6 +29,7 @@
 #include "frontends/kube/server/service_table.h"
 #include "frontends/kube/server/use_board.h"
 #include "frontends/kube/server/write.h"
+#include "wire/lasting_volumes.h"
 
 namespace lockstep::kube {
 
@@ -301,6 +302,8 @@ std::vector<FrontRoute> KubeServer::routes() const {
        FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
          answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex, inner->powers.address()});
        })});
+  out.push_back({{"GET", kLastingPath, Right::kUser, Cost::kRead, kNoBody, "names"},
+                 FrontHandler([](std::shared_ptr<FrontVisit> visit) { answer_lasting(*visit); })});
   out.push_back({{"GET", kServiceTablePath, Right::kUser, Cost::kRead, kNoBody, "epoch,version=number"},
                  FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
                    answer_service_table(*visit, *inner->service_table);
