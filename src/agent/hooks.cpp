@@ -50,6 +50,9 @@ bool is_told(const std::string& line) {
          std::binary_search(kTold.begin(), kTold.end(), std::string_view(line).substr(0, mark));
 }
 
+// What Slurm shows as the signal of one that its memory's limit ended is none.
+int signal_shown(const ExitStatus& exit) { return exit.oom ? 125 : exit.signal; }
+
 void set(std::vector<std::string>& env, const std::string& name, const std::string& value) {
   std::erase_if(env, [&](const std::string& line) { return line.starts_with(name + "="); });
   env.push_back(name + "=" + value);
@@ -77,6 +80,26 @@ std::vector<std::string> hook_environment(const LaunchAttempt& launch, const std
     if (is_told(line))
       set(env, line.substr(0, line.find('=')), line.substr(line.find('=') + 1));
   return env;
+}
+
+bool tell_end(std::vector<std::string>& env, const WorkId& work, const std::vector<TaskResult>& results) {
+  constexpr std::string_view kWorst = "SLURM_JOB_DERIVED_EC=";
+  const auto status_of = [](const ExitStatus& exit) { return exit.code << 8 | signal_shown(exit); };
+  if (is_script(work) && !results.empty()) {
+    const ExitStatus& exit = results.front().exit;
+    set(env, "SLURM_JOB_EXIT_CODE", format("{}", status_of(exit)));
+    set(env, "SLURM_JOB_EXIT_CODE2", format("{}:{}", exit.code, signal_shown(exit)));
+    return true;
+  }
+  const auto known =
+      std::find_if(env.begin(), env.end(), [&](const std::string& line) { return line.starts_with(kWorst); });
+  std::int64_t worst = known == env.end() ? -1 : parse_int(known->substr(kWorst.size())).value_or(-1);
+  const std::int64_t before = worst;
+  for (const TaskResult& result : results) worst = std::max<std::int64_t>(worst, status_of(result.exit));
+  if (is_script(work) || worst == before)
+    return false;
+  set(env, std::string(kWorst.substr(0, kWorst.size() - 1)), format("{}", worst));
+  return true;
 }
 
 ShimStart hook_start(const WorkId& hook, std::vector<std::string> env) {

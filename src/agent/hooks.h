@@ -35,6 +35,10 @@ std::vector<std::string> hook_environment(const LaunchAttempt& launch, const std
 // Of an attempt whose launch nothing tells any more.
 std::vector<std::string> hook_environment(JobId job, std::uint32_t uid, const std::string& node);
 
+// Tells the epilog how the attempt's work here ended, as wait(2) does: its script, and the worst of its steps. False:
+// nothing that it was not told before.
+bool tell_end(std::vector<std::string>& env, const WorkId& work, const std::vector<TaskResult>& results);
+
 // All that may run around a job, in the order of their beginnings.
 inline constexpr StepNo kHookSteps[] = {kPrologStep, kStageInStep, kStageOutStep, kEpilogStep};
 

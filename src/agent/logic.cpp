@@ -823,6 +823,9 @@ struct AgentLogic::Inner {
   void ended(const WorkId& key, HeldAttempt& attempt, const HeldWork& work, std::vector<TaskResult> results,
              const WorkUse& use = {}) {
     started(key, attempt, work);
+    if (attempt.has_hooks && settings.hooks.epilog)
+      if (std::vector<std::string> env = attempt.hook_env; tell_end(env, key, results))
+        note(HooksOf{key.job, key.attempt, std::move(env)});
     const ExitStatus first = results.empty() ? ExitStatus{0, 9, false} : results.front().exit;
     if (const TaskPart* task = task_of(key)) {
       report(key.job, key.attempt, TaskEnded{task->group, task->index, task->incarnation, first, use});

@@ -127,9 +127,9 @@ constexpr AliasName kAliasNames[] = {{"submit", "sbatch"},    {"run", "srun"},  
                                      {"jobs", "squeue"},      {"nodes", "sinfo"},     {"cancel", "scancel"},
                                      {"history", "sacct"},    {"shares", "sshare"},   {"accounts", "sacctmgr"},
                                      {"priorities", "sprio"}, {"efficiency", "seff"}, {"broadcast", "sbcast"},
-                                     {"usage", "sstat"}};
+                                     {"usage", "sstat"},      {"attach", "sattach"}};
 constexpr const char* kCommands =
-    "sbatch srun salloc squeue sinfo scancel scontrol sacct sacctmgr sshare sprio sbcast seff sstat";
+    "sbatch srun salloc squeue sinfo scancel scontrol sacct sacctmgr sshare sprio sbcast seff sstat sattach";
 constexpr slurm::SlurmCommand kOfTable[] = {slurm::SlurmCommand::kSbatch, slurm::SlurmCommand::kSrun,
                                             slurm::SlurmCommand::kSalloc};
 

@@ -48,6 +48,7 @@ Work (each is the Slurm command of the same meaning, with all of its options)
   shares     fair shares and past use        sshare
   priorities what priorities are made of     sprio
   usage      what running steps have used so far  sstat
+  attach     the output and input of a step that runs  sattach
   efficiency how much of what it held a job has used  seff
   broadcast  copy a file to a job's nodes    sbcast
   shell      a shell within a job that runs
@@ -85,7 +86,7 @@ constexpr Alias kAliases[] = {
     {"shares", slurm::sshare_main}, {"sshare", slurm::sshare_main},     {"priorities", slurm::sprio_main},
     {"sprio", slurm::sprio_main},   {"efficiency", slurm::seff_main},   {"seff", slurm::seff_main},
     {"usage", slurm::sstat_main},   {"sstat", slurm::sstat_main},       {"broadcast", slurm::sbcast_main},
-    {"sbcast", slurm::sbcast_main},
+    {"sbcast", slurm::sbcast_main}, {"attach", slurm::sattach_main},    {"sattach", slurm::sattach_main},
 };
 
 struct Verb {

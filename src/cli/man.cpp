@@ -26,9 +26,9 @@ constexpr const char* kUsage =
     "       lockstep man --dir DIR        write all of them to DIR/man1, for MANPATH\n"
     "Verbs have pages of their own, too: lockstep man backup, man lockstep-backup.\n";
 
-constexpr std::string_view kPages[] = {"lockstep", "sbatch",  "srun",     "salloc", "squeue",
-                                       "sinfo",    "scancel", "scontrol", "sacct",  "sacctmgr",
-                                       "sshare",   "sprio",   "sbcast",   "seff",   "sstat"};
+constexpr std::string_view kPages[] = {"lockstep", "sbatch",   "srun",  "salloc",   "squeue", "sinfo",
+                                       "scancel",  "scontrol", "sacct", "sacctmgr", "sshare", "sprio",
+                                       "sbcast",   "seff",     "sstat", "sattach"};
 
 struct FromTable {
   std::string_view name;

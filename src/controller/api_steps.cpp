@@ -154,7 +154,9 @@ void Api::step_stream(Visit visit) {
   ask.direct = visit.query("direct") == "1" && visit.http().peer.how == Peer::How::kForwarded;
   auto stream = visit.exchange->upgrade(std::string(kProtocol));
   if (stream)
-    world_.step_io.attach(std::move(stream), key, ask, client_of(visit, key), std::to_string(visit.caller.user.value));
+    // An onlooker keeps no step alive.
+    world_.step_io.attach(std::move(stream), key, ask, visit.query("onlooker") == "1" ? nullptr : client_of(visit, key),
+                          std::to_string(visit.caller.user.value));
 }
 
 }  // namespace lockstep

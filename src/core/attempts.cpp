@@ -228,6 +228,8 @@ void script_ended(Txn& txn, const Job& before, NodeId node, const ScriptEnded& r
     if (told && (before.exit != exit || job.script_use)) {
       job.exit = exit;
       txn.put(std::move(job));
+    } else if (before.requeue_after && job.script_use) {
+      txn.put(std::move(job));  // accounting keeps what this run has used; the next one begins without
     }
     return;
   }

@@ -24,6 +24,26 @@ TEST(Attempts, BatchJobRunsAndEnds) {
   EXPECT_EQ(w.state.load(w.id(1)), NodeLoad{});
 }
 
+// Until the next run begins, and long enough for accounting to see it.
+TEST(Attempts, WhatARunUsedIsKeptWhereTheJobStartsAgain) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  w.start_what_fits();
+  w.obey();
+  w.must(RequeueJob{{job, {}}});
+  ASSERT_EQ(w.state_of(job), JobState::kCompleting);
+  WorkUse use;
+  use.tasks = 1;
+  use.user = seconds(3);
+  (void)w.report(1, job, ScriptEnded{{0, 15, false}, false, use});
+  ASSERT_TRUE(w.job(job).script_use);
+  EXPECT_EQ(*w.job(job).script_use, use);
+  EXPECT_EQ(w.job(job).exit, ExitStatus{});
+  w.obey();
+  EXPECT_EQ(w.state_of(job), JobState::kPending);
+  EXPECT_FALSE(w.job(job).script_use);
+}
+
 TEST(Attempts, FirstMemberIsEnoughForAScript) {
   World w(2);
   const JobId job = w.submit(World::batch(2));

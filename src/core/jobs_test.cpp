@@ -83,6 +83,32 @@ TEST(Submit, EqualSpecsAreSharedAndCheckedAgainWhenNodesChange) {
   EXPECT_EQ(w.refused(ask_for(one)), Errc::kDenied);
 }
 
+// What waits there starts all the same, and may be changed; what is elsewhere does not come in.
+TEST(Submit, AClosedPartitionTakesNoNewJobs) {
+  World w(1);
+  Partition night = *w.state.tables().default_partition();
+  night.meta.name = "night";
+  night.is_default = false;
+  w.must(PutPartition{night});
+  JobSpec spec = World::batch(1);
+  spec.partitions = {"night"};
+  const JobId waits = w.submit(spec), elsewhere = w.submit(World::batch(1));
+  night.closed = true;
+  w.must(PutPartition{night});
+  const auto refused = w.run(ask_for(spec));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "Required partition not available (inactive or drain): night takes no new jobs");
+  EXPECT_FALSE(w.run(UpdateJob{.target = {elsewhere, {}}, .partitions = std::vector<std::string>{"night"}}).ok());
+  w.must(UpdateJob{.target = {waits, {}}, .time_limit = minutes(5)});
+  spec.partitions = {"night", "main"};
+  w.submit(spec);
+  EXPECT_GE(w.start_what_fits(), 1u);
+  EXPECT_TRUE(w.job(waits).allocation);
+  night.closed = false;
+  w.must(PutPartition{night});
+  w.submit(spec);
+}
+
 TEST(Submit, OnlyForOneself) {
   World w(1);
   EXPECT_EQ(w.refused(ask_for(World::batch()), kBobCalls), Errc::kDenied);

@@ -250,7 +250,12 @@ Result<void> check_nodes_could_run(const Tables& tables, const JobSpec& spec, co
 
 // Whether this partition lets the job in. A submission waits for the partition to allow its limit (PartitionTimeLimit),
 // as with Slurm's EnforcePartLimits=NO; a change of the limit does not.
-Result<void> check_partition(const Txn& txn, const JobSpec& spec, const Partition& plain, bool changes_limit) {
+Result<void> check_partition(const Txn& txn, const JobSpec& spec, const Partition& plain, bool enters,
+                             bool changes_limit) {
+  if (enters && plain.closed)
+    return Error{Errc::kDenied,
+                 format("Required partition not available (inactive or drain): {} takes no new jobs", plain.meta.name),
+                 "partitions"};
   if (const auto word = partition_refuses(plain, spec.account, spec.qos)) {
     if (*word == "AccountNotAllowed")
       return Error{Errc::kDenied, format("account {} may not use partition {}", spec.account, plain.meta.name),
@@ -271,12 +276,12 @@ Result<void> check_partition(const Txn& txn, const JobSpec& spec, const Partitio
 Result<void> check_partitions(const Txn& txn, const JobSpec& spec, const JobSpec* as_before) {
   if (!as_before && known_to_be_possible(txn.inner(), spec))
     return {};
+  const bool enters = !as_before || as_before->partitions != spec.partitions;
   const bool changes_limit =
-      as_before && (as_before->time_limit != spec.time_limit || as_before->partitions != spec.partitions ||
-                    as_before->time_min != spec.time_min);
+      as_before && (enters || as_before->time_limit != spec.time_limit || as_before->time_min != spec.time_min);
   Result<void> last;
   for (const Partition* partition : TRY(partitions_of(txn.tables(), spec))) {
-    last = check_partition(txn, spec, *partition, changes_limit);
+    last = check_partition(txn, spec, *partition, enters, changes_limit);
     if (last.ok())
       break;
   }

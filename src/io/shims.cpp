@@ -226,8 +226,9 @@ Result<void> RealShims::isolate(ShimStart& start) {
     if (!gpu.given)
       if (const auto number = device_number(format("/dev/nvidia{}", gpu.minor)); number.ok())
         limits.devices.denied.push_back(*number);
-  if (const auto major = device_major("nvidia-caps"); start.capabilities && major.ok())
-    limits.devices.families.push_back({*major, *start.capabilities, all_mig_capabilities()});
+  if (start.capabilities)
+    if (const auto major = device_major("nvidia-caps"); major.ok())
+      limits.devices.families.push_back({*major, *start.capabilities, all_mig_capabilities()});
   if (!limits.devices.denied.empty()) {
     renumber_gpus(start.launch.process.env, start.gpus);
     for (auto& env : start.launch.env_by_rank) renumber_gpus(env, start.gpus);

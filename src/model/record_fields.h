@@ -103,6 +103,7 @@ constexpr void describe(V& v, const Partition*) {
   v("nodes", &Partition::nodes, bounded::kAllNodes);
   v("is_default", &Partition::is_default);
   v("up", &Partition::up);
+  v("closed", &Partition::closed);
   v("tier", &Partition::tier);
   v("priority", &Partition::priority);
   v("time_default_us", &Partition::time_default, bounded::kSpan);

@@ -45,7 +45,8 @@ struct Partition {
   Meta meta;                       // meta.name
   std::vector<std::string> nodes;  // host names; {"ALL"} = every node
   bool is_default = false;
-  bool up = true;
+  bool up = true;          // jobs start
+  bool closed = false;     // it takes no new jobs; those that wait start while it is up
   std::uint32_t tier = 1;  // higher goes first
   std::uint32_t priority = 0;
   Duration time_default;  // 0 = time_max

@@ -491,7 +491,7 @@ void weigh_weights(Weigher& w, const char* name, const std::vector<TresWeight>& 
 
 void weigh(Weigher& w, const Partition& partition) {
   weigh(w, partition.meta);
-  w.fields(14);
+  w.fields(15);
   w.texts("nodes", partition.nodes);
   w.texts("allow_accounts", partition.allow_accounts);
   w.texts("deny_accounts", partition.deny_accounts);

@@ -111,12 +111,38 @@ bool witness_holds(PlannerView& view, const Shape& shape) {
          });
 }
 
+bool is_mended(const Node& node) { return std::ranges::all_of(node.devices, &Device::healthy); }
+
+// A GPU that is lost comes back, as a node does that is down.
+bool fits_mended(PlannerView& view, const Shape& shape, const Way& way) {
+  std::vector<const Node*> nodes;
+  bool all_mended = true;
+  for (const NodeSlot& slot : view.nodes()) {
+    if (!slot.node)
+      continue;
+    const auto& in = view.classes()[slot.cls].partitions;
+    if (std::find(in.begin(), in.end(), way.partition) == in.end())
+      continue;
+    nodes.push_back(slot.node.get());
+    all_mended = all_mended && is_mended(*slot.node);
+  }
+  return !all_mended && check_possible(*shape.spec, *view.partitions()[way.partition], nodes).ok();
+}
+
+bool asks_for_devices(const JobSpec& spec) {
+  return std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& group) {
+    return !group.per_task.devices.empty() || !group.per_node.devices.empty() || !group.per_job.empty();
+  });
+}
+
 std::string unusable_nodes(PlannerView& view, const Shape& shape) {
+  const bool wants_devices = asks_for_devices(*shape.spec);
   std::set<std::string> named;
   for (const GroupSpec& group : shape.spec->groups) named.insert(group.only_nodes.begin(), group.only_nodes.end());
   std::vector<std::string> missing;
   for (const NodeSlot& slot : view.nodes()) {
-    if (!slot.node || node_usable(*slot.node) || (!named.empty() && !named.contains(slot.node->meta.name)))
+    if (!slot.node || (node_usable(*slot.node) && !(wants_devices && !is_mended(*slot.node))) ||
+        (!named.empty() && !named.contains(slot.node->meta.name)))
       continue;
     const auto& in = view.classes()[slot.cls].partitions;
     if (std::any_of(shape.compiled_ways.begin(), shape.compiled_ways.end(), [&](const Way& way) {
@@ -213,7 +239,8 @@ Wait look_at_ways(PlannerView& view, Shape& shape, bool counted) {
     shape.witness_layout = view.layout;
     found = found || way.possible;
     if (!found)
-      worst = fits_empty(view, shape, way, true, nullptr) ? Wait::kNodesUnavailable : Wait::kBadConstraints;
+      worst = fits_empty(view, shape, way, true, nullptr) || fits_mended(view, shape, way) ? Wait::kNodesUnavailable
+                                                                                           : Wait::kBadConstraints;
   }
   return found ? Wait::kNone : worst;
 }

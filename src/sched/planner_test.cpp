@@ -194,6 +194,24 @@ TEST(Planner, says_why_a_job_cannot_start) {
   EXPECT_EQ(driver.notes.size(), 1u);
 }
 
+TEST(Planner, a_lost_gpu_is_waited_for_as_a_node_is_that_is_down) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  core.add_node(1, 8, 4);
+  Node sick = *core.tables.node(NodeId{1});
+  sick.devices[2].healthy = false;
+  core.put(sick);
+  Driver driver;
+  const JobId all = core.add_job(ask(1, 4, minutes(1))), never = core.add_job(ask(1, 5, minutes(1)));
+  EXPECT_EQ(driver.run(core, kNow), 0u);
+  EXPECT_EQ(driver.notes[all].wait, Wait::kNodesUnavailable);
+  EXPECT_EQ(driver.notes[all].detail, "UnavailableNodes:n1");
+  EXPECT_EQ(driver.notes[never].wait, Wait::kBadConstraints);
+  sick.devices[2].healthy = true;
+  core.put(sick);
+  EXPECT_EQ(driver.run(core, kNow), 1u);
+}
+
 TEST(Planner, takes_the_first_partition_that_fits) {
   MiniCore core;
   core.add_partition("main", {"n1"});

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/binding_note.h"
 
 namespace lockstep {
 
@@ -66,7 +67,20 @@ std::string binding_words(const std::vector<std::string>& variables, const Bound
                             : line("cpu-bind", "NONE", task, hexadecimal(own_processors()), false);
   if (asks("SLURM_MEM_BIND_VERBOSE=verbose"))
     out += memory_line(task);
+  if (!task.gpus.empty())
+    out += format("gpu-bind: {}\n", task.gpus);
   return out;
+}
+
+std::string take_gpu_binding(std::vector<std::string>& variables) {
+  const std::string begin = std::string(kGpuBindingVariable) + "=";
+  const auto found = std::find_if(variables.begin(), variables.end(),
+                                  [&](const std::string& variable) { return variable.starts_with(begin); });
+  if (found == variables.end())
+    return {};
+  std::string text = found->substr(begin.size());
+  variables.erase(found);
+  return text;
 }
 
 }  // namespace lockstep

@@ -24,6 +24,8 @@ namespace {
 constexpr unsigned long kPlain = MS_NOSUID | MS_NODEV;
 constexpr const char* kTmp = "/tmp";
 constexpr const char* kVarTmp = "/var/tmp";
+constexpr const char* kRunLock = "/run/lock";
+constexpr std::int64_t kRunLockMb = 5;  // as systemd makes it
 
 std::string link_to(int fd) { return format("/proc/self/fd/{}", fd); }
 
@@ -47,6 +49,11 @@ Result<void> show_at(const std::string& source, const std::string& target, unsig
   TRY(mounted(::mount(source.c_str(), target.c_str(), nullptr, MS_BIND | MS_REC, nullptr), target));
   return flags == 0 ? Result<void>()
                     : mounted(::mount(nullptr, target.c_str(), nullptr, MS_REMOUNT | MS_BIND | flags, nullptr), target);
+}
+
+bool is_open_to_all(const char* folder) {
+  struct stat stat {};
+  return ::lstat(folder, &stat) == 0 && S_ISDIR(stat.st_mode) && (stat.st_mode & S_IWOTH) != 0;
 }
 
 Result<void> mount_memory(const char* target, std::int64_t mb) {
@@ -337,6 +344,9 @@ Result<void> mount_job_place(const JobPlace& place, const PlaceSources& paths) {
     TRY(mount_tmp(place, kVarTmp, sources.var_tmp, 0));
   if (::access("/dev/shm", F_OK) == 0)
     TRY(mount_memory("/dev/shm", place.memory_mb));
+  // Everybody may write there, and who fills it keeps the others from it.
+  if (is_open_to_all(kRunLock))
+    TRY(mount_memory(kRunLock, kRunLockMb));
   TRY(mount_names(sources));
   return mount_processes();
 }

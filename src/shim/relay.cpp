@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kChunk = 64 << 10;
 constexpr std::size_t kClientQueueMax = 256 << 10;
-constexpr std::size_t kInputQueueMax = 4 << 20;  // per rank; a client keeps far less unacknowledged
+constexpr std::size_t kInputQueueMax = 4 << 20;   // per rank; a client keeps far less unacknowledged
+constexpr std::size_t kWordsQueueMax = 64 << 20;  // of onlookers, for all tasks
 
 std::string number(std::uint64_t value, int bytes) {
   std::string out;
@@ -57,6 +58,27 @@ bool take_stdin(const StepTasks& tasks, std::uint64_t stream, std::string_view p
   return ranks > 0 && !too_much;
 }
 
+// Offsets of an onlooker are its own: it may begin anywhere, and what we have of it already is skipped.
+bool take_words(const StepTasks& tasks, StepClient& client, std::uint64_t stream, std::string_view payload) {
+  if (payload.size() < 8 || !client.attached)
+    return false;
+  const std::uint64_t offset = number_at(payload, 0, 8);
+  const std::string_view bytes = payload.substr(8);
+  if (offset > UINT64_MAX - bytes.size())
+    return false;
+  const std::size_t ranks = for_ranks(tasks, stream, [&](std::size_t i) {
+    std::uint64_t& said = client.ranks[i].said;
+    const std::uint64_t known = said > offset ? said - offset : 0;
+    if (known >= bytes.size())
+      return;
+    tasks[i]->take_words(bytes.substr(known));
+    said = offset + bytes.size();
+  });
+  std::size_t queued = 0;
+  for (const auto& task : tasks) queued += task->words_queued();
+  return ranks > 0 && queued <= kWordsQueueMax;
+}
+
 bool take_ack(const StepTasks& tasks, StepClient& client, std::uint64_t stream, std::string_view payload) {
   if (payload.size() != 9 || !client.attached)
     return false;
@@ -87,6 +109,7 @@ bool apply_attach(StepClient& client, const StepTasks& tasks, std::string_view j
   const auto attach = decode_io_attach(json);
   if (!attach.ok())
     return false;
+  client.onlooker = attach->onlooker;
   bool true_words = true;
   for (const auto& [rank, have] : attach->have)
     for_ranks(tasks, rank, [&, &have = have](std::size_t i) {
@@ -104,8 +127,12 @@ bool apply_attach(StepClient& client, const StepTasks& tasks, std::string_view j
 bool apply_frame(const StepTasks& tasks, StepClient& client, const Frame& frame) {
   const std::string_view payload = frame.payload;
   switch (static_cast<IoFrame>(frame.type)) {
-    case IoFrame::kStdin: return take_stdin(tasks, frame.stream, payload);
+    case IoFrame::kStdin:
+      return client.onlooker ? take_words(tasks, client, frame.stream, payload)
+                             : take_stdin(tasks, frame.stream, payload);
     case IoFrame::kStdinEof:
+      if (client.onlooker)
+        return true;  // the tasks' input is not its to end
       if (payload.size() != 8)
         return false;
       return for_ranks(tasks, frame.stream, [&](std::size_t i) { tasks[i]->end_input(number_at(payload, 0, 8)); }) > 0;
@@ -113,6 +140,8 @@ bool apply_frame(const StepTasks& tasks, StepClient& client, const Frame& frame)
     case IoFrame::kWindowSize:
       if (payload.size() != 4)
         return false;
+      if (client.onlooker)
+        return true;  // the terminal is as large as that of whose step it is
       for_ranks(tasks, frame.stream, [&](std::size_t i) {
         tasks[i]->resize_terminal(static_cast<std::uint16_t>(number_at(payload, 0, 2)),
                                   static_cast<std::uint16_t>(number_at(payload, 2, 2)));
@@ -185,8 +214,11 @@ bool pump(const StepTasks& tasks, StepClient& client) {
     for (int stream : {0, 1})
       if (task.log(stream))
         more = send_output(task, stream, client, rank.outputs[stream]) || more;
-    if (task.input_done() > rank.input_acked) {
-      rank.input_acked = task.input_done();
+    const std::uint64_t heard = !client.onlooker           ? task.input_done()
+                                : task.words_queued() == 0 ? rank.said
+                                                           : rank.input_acked;
+    if (heard > rank.input_acked) {
+      rank.input_acked = heard;
       send(client, IoFrame::kStdinAck, task.rank(), number(rank.input_acked, 8));
     }
     if (task.over() && !rank.exit_sent && all_output_sent(task, rank))
@@ -202,13 +234,16 @@ void trim_outputs(const StepTasks& tasks, const StepClients& clients) {
       if (!log)
         continue;
       std::uint64_t least = ~std::uint64_t{0}, most = 0;
+      bool has_owner = false;
       for (const auto& client : clients)
         if (client->attached && !client->gone()) {
           CHECK(client->ranks.size() == tasks.size());
           least = std::min(least, client->ranks[i].outputs[stream].acked);
-          most = std::max(most, client->ranks[i].outputs[stream].acked);
+          has_owner = has_owner || !client->onlooker;
+          if (!client->onlooker)
+            most = std::max(most, client->ranks[i].outputs[stream].acked);
         }
-      if (least <= most)
+      if (has_owner)
         log->trim(least);
       if (!log->has_room())
         log->trim(most);  // one slow onlooker does not hold up the task

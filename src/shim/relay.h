@@ -23,7 +23,8 @@ bool apply_frame(const StepTasks& tasks, StepClient& client, const Frame& frame)
 // Fills the client's queue up to a bound with what it lacks; true when the bound left something out.
 bool pump(const StepTasks& tasks, StepClient& client);
 
-// Forgets output that no client needs any more.
+// Forgets output that no client needs any more. Onlookers alone make nothing forgotten: whose step it is may come
+// again.
 void trim_outputs(const StepTasks& tasks, const StepClients& clients);
 
 // Everything the step had to say has been sent to this client.

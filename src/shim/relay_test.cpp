@@ -68,6 +68,38 @@ TEST_F(RelayTest, TrueWordsAreBelieved) {
   EXPECT_EQ(pair->client->ranks[0].outputs[0].acked, 10u);
 }
 
+// Whoever looks on has what is new and may say something; what is kept for whose step it is stays, and his input, too.
+TEST_F(RelayTest, OnlookersChangeNothingForTheOwner) {
+  const auto looks = connect();
+  StepClients clients;
+  clients.push_back(std::move(looks->client));
+  StepClient& onlooker = *clients[0];
+  ASSERT_TRUE(apply_attach(onlooker, tasks_, R"({"have":{},"onlooker":true})"));
+  pump(tasks_, onlooker);
+  EXPECT_TRUE(apply(onlooker, IoFrame::kOutputAck, 4, ack(1, 10)));
+  trim_outputs(tasks_, clients);
+  EXPECT_EQ(tasks_[0]->log(0)->base(), 0u);
+
+  for (int twice = 0; twice < 2; ++twice) EXPECT_TRUE(apply(onlooker, IoFrame::kStdin, 4, number(100, 8) + "hi"));
+  EXPECT_TRUE(apply(onlooker, IoFrame::kStdin, 4, number(101, 8) + "it"));
+  EXPECT_EQ(tasks_[0]->words_queued(), 3u);
+  EXPECT_EQ(tasks_[0]->input_queued(), 0u);
+  EXPECT_FALSE(apply(onlooker, IoFrame::kStdin, 4, number(~std::uint64_t{0}, 8) + "it"));
+  EXPECT_FALSE(apply(onlooker, IoFrame::kStdin, 7, number(0, 8) + "it"));
+  EXPECT_TRUE(apply(onlooker, IoFrame::kStdinEof, 4, number(0, 8)));
+
+  const auto owns = connect();
+  clients.push_back(std::move(owns->client));
+  StepClient& owner = *clients[1];
+  ASSERT_TRUE(apply_attach(owner, tasks_, "{}"));
+  pump(tasks_, owner);
+  EXPECT_TRUE(apply(owner, IoFrame::kOutputAck, 4, ack(1, 10)));
+  EXPECT_TRUE(apply(owner, IoFrame::kStdin, 4, number(0, 8) + "text"));
+  EXPECT_EQ(tasks_[0]->input_queued(), 4u);
+  trim_outputs(tasks_, clients);
+  EXPECT_EQ(tasks_[0]->log(0)->base(), 10u);
+}
+
 TEST_F(RelayTest, InventedRanksAndOffsetsAreRefused) {
   const auto pair = connect();
   StepClient& client = *pair->client;

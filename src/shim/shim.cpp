@@ -832,7 +832,8 @@ void Shim::feed_clients() {
   for (auto& client : clients_) {
     const bool more = feed(*client);
     more_to_send_ = more_to_send_ || (more && client->unsent() == 0 && !client->gone());
-    someone_heard_all_ = someone_heard_all_ || (!client->gone() && told_everything(tasks_, *client));
+    someone_heard_all_ =
+        someone_heard_all_ || (!client->gone() && !client->onlooker && told_everything(tasks_, *client));
   }
   trim_outputs(tasks_, clients_);
   std::erase_if(clients_, [](const auto& client) { return client->gone(); });
@@ -842,7 +843,7 @@ void Shim::feed_clients() {
 bool Shim::feed(StepClient& client) const {
   bool more = true;
   for (int round = 0; more && client.unsent() == 0 && round < kPumpRounds; ++round) {
-    const bool more_of_world = world_ && world_->pump(client);
+    const bool more_of_world = world_ && !client.onlooker && world_->pump(client);
     more = pump(tasks_, client) || more_of_world;
     client.flush();
   }
@@ -1018,10 +1019,10 @@ void Shim::client_frame(StepClient& client, const Frame& frame) {
   if (frame.type == static_cast<std::uint8_t>(IoFrame::kAttach)) {
     if (!apply_attach(client, tasks_, frame.payload))
       client.drop();
-    else if (world_)
+    else if (world_ && !client.onlooker)
       world_->attach(client);
   } else if (frame.type == static_cast<std::uint8_t>(IoFrame::kPmi)) {
-    if (world_ && !world_->take(frame))
+    if (client.onlooker || (world_ && !world_->take(frame)))
       client.drop();
   } else if (frame.type == static_cast<std::uint8_t>(IoFrame::kSignal)) {
     if (frame.payload.size() != 1 || static_cast<unsigned char>(frame.payload[0]) > kSignalMost)
@@ -1361,7 +1362,9 @@ bool Shim::may_exit() const {
 }
 
 bool Shim::someone_attached() const {
-  return std::any_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->attached; });
+  return std::any_of(clients_.begin(), clients_.end(), [this](const auto& client) {
+    return client->attached && !(client->onlooker && told_everything(tasks_, *client));
+  });
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ class StepClient {
     OutputCursor outputs[2];
     bool started_sent = false, failed_sent = false, exit_sent = false;
     std::uint64_t input_acked = 0;
+    std::uint64_t said = 0;  // offset up to which we have what an onlooker says to it; 0 = nothing yet
   };
   // How far it has come with what its step's lockstep-pmi has for it, and what it was told of the other direction.
   struct PmiCursor {
@@ -45,6 +46,7 @@ class StepClient {
   std::size_t unsent() const { return out_.size() - out_done_; }
 
   bool attached = false;
+  bool onlooker = false;  // beside the one whose step it is (wire/io_attach.h)
   std::vector<RankCursor> ranks;
   PmiCursor pmi;
 

@@ -152,8 +152,12 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   for (const auto& word : words) plan.argv.push_back(expand_placeholders(word, place_));
   plan.env = process.env;
   for (const auto& variable : process.task_env) plan.env.push_back(expand_placeholders(variable, place_));
-  if (!step.env_by_rank.empty())
-    plan.env.insert(plan.env.end(), step.env_by_rank[local_].begin(), step.env_by_rank[local_].end());
+  std::string gpu_binding;
+  if (!step.env_by_rank.empty()) {
+    std::vector<std::string> own = step.env_by_rank[local_];
+    gpu_binding = take_gpu_binding(own);
+    plan.env.insert(plan.env.end(), own.begin(), own.end());
+  }
   char buffer[4096];
   const char* cwd = ::getcwd(buffer, sizeof buffer);
   const std::string folder = cwd ? cwd : ".";
@@ -177,8 +181,8 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   if (local_ == 0)
     plan.note = start.note;
   plan.memory = memory_policy(step.memory_bind, local_);
-  plan.binding =
-      binding_words(plan.env, {node_name(), place_.rank, static_cast<std::uint32_t>(local_), plan.cores, plan.memory});
+  plan.binding = binding_words(plan.env, {node_name(), place_.rank, static_cast<std::uint32_t>(local_), plan.cores,
+                                          plan.memory, std::move(gpu_binding)});
   plan.limits = default_task_limits();
   take_shell_limits(plan.env, plan.limits);
   TRY(plan_streams(start, plan, twin_outputs));
@@ -260,6 +264,7 @@ void StepTask::exited(const TaskEnd& end) {
   else
     exit_.code = WEXITSTATUS(end.wait_status);
   input_.clear();
+  said_.clear();
   close_input();
 }
 
@@ -325,6 +330,11 @@ void StepTask::end_input(std::uint64_t offset) {
     input_eof_ = true;
 }
 
+void StepTask::take_words(std::string_view bytes) {
+  if (input_fd_ >= 0 && !input_eof_)
+    said_.append(bytes);
+}
+
 void StepTask::write_input() {
   while (input_fd_ >= 0 && !input_.empty()) {
     const ssize_t n = ::write(input_fd_, input_.data(), input_.size());
@@ -337,6 +347,15 @@ void StepTask::write_input() {
       input_done_ += static_cast<std::uint64_t>(n);
     }
   }
+  while (input_fd_ >= 0 && !said_.empty()) {
+    const ssize_t n = ::write(input_fd_, said_.data(), said_.size());
+    if (n < 0 && errno == EAGAIN)
+      return;
+    if (n < 0 && errno != EINTR)
+      close_input();
+    if (n > 0)
+      said_.erase(0, static_cast<std::size_t>(n));
+  }
   if (input_fd_ >= 0 && input_eof_) {
     if (terminal_ >= 0 && ::write(input_fd_, "\x04", 1) < 0) {
       // The terminal's reader is gone or its queue is full: it will notice the hangup instead.
@@ -348,6 +367,7 @@ void StepTask::write_input() {
 void StepTask::close_input() {
   input_done_ += input_.size();
   input_.clear();
+  said_.clear();
   close_fd(input_fd_);
 }
 

@@ -80,12 +80,15 @@ class StepTask {
 
   // Input. offset counts from the first byte ever sent to this rank; what we already have is skipped.
   int input_fd() const { return input_fd_; }
-  bool wants_to_write() const { return input_fd_ >= 0 && (!input_.empty() || input_eof_); }
+  bool wants_to_write() const { return input_fd_ >= 0 && (!input_.empty() || !said_.empty() || input_eof_); }
   void take_input(std::uint64_t offset, std::string_view bytes);
   void end_input(std::uint64_t offset);
+  // What an onlooker says to it: given to it between what comes by take_input, whose offsets do not count it.
+  void take_words(std::string_view bytes);
   void write_input();
   std::uint64_t input_done() const { return input_done_; }  // offset up to which the task has been given it
   std::size_t input_queued() const { return input_.size(); }
+  std::size_t words_queued() const { return said_.size(); }
   void resize_terminal(std::uint16_t rows, std::uint16_t columns);
 
  private:
@@ -115,7 +118,7 @@ class StepTask {
   int input_fd_ = -1;
   int terminal_ = -1;  // master of the pty; owned by output_fds_[0]
   int kept_error_fd_ = -1;
-  std::string input_;
+  std::string input_, said_;
   std::uint64_t input_done_ = 0;
   bool input_eof_ = false;
   OutputLimits limits_;

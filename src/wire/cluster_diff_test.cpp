@@ -149,6 +149,11 @@ TEST(ClusterDiff, PruningRemovesWhatTheFileHasASectionFor) {
   EXPECT_EQ(plan_words("accounts:\n  a: {}\n  b: {}\n", live, true), (Lines{"removal of association a/ann@0"}));
 }
 
+std::string text_with(std::string_view text, std::string_view word) {
+  const auto at = text.find("%s");
+  return format("{}{}{}", text.substr(0, at), word, text.substr(at + 2));
+}
+
 TEST(ClusterDiff, ReferencesAreKnown) {
   const LiveCluster live = cluster_of(kLive);
   EXPECT_EQ(reference_error("partitions:\n  p: {nodes: n1, allow_qos: [normal, old]}\n", live), "");
@@ -158,6 +163,14 @@ TEST(ClusterDiff, ReferencesAreKnown) {
       "\"normal\"?");
   EXPECT_EQ(reference_error("partitions:\n  p: {nodes: n1, allow_qos: [old]}\nqos:\n  normal: {}\n", live), "");
   EXPECT_NE(reference_error("partitions:\n  p: {nodes: n1, allow_qos: [old]}\nqos:\n  normal: {}\n", live, true), "");
+  constexpr const char* kCheck =
+      "health_checks:\n  burn: {nodes: ALL, class: %s, user: monitor, every: 1d, time_limit: 10m, script: \"true\"}\n"
+      "node_classes:\n  large: {nodes: n1}\n";
+  EXPECT_EQ(reference_error(text_with(kCheck, "large"), live), "");
+  EXPECT_EQ(
+      reference_error(text_with(kCheck, "lrage"), live),
+      "line 2: health check burn: class: there is no class of nodes lrage, neither in the file nor in the cluster; "
+      "did you mean \"large\"?");
   EXPECT_EQ(reference_error("accounts:\n  x: {parent: nobody}\n", live),
             "line 2: account x: parent: there is no account nobody, neither in the file nor in the cluster");
   EXPECT_EQ(reference_error("accounts:\n  x: {users: [ann/gqu]}\n", live),

@@ -185,6 +185,7 @@ constexpr std::array kPartitionKeys = {
     key<Partition, HostsForm, &Partition::nodes>("nodes", "", "its nodes; `[]`: none yet", true),
     key<Partition, FlagForm, &Partition::is_default>("default", "", "jobs that name no partition go here; one has it"),
     key<Partition, UpForm, &Partition::up>("state", "", "`down`: jobs wait, and none starts"),
+    key<Partition, FlagForm, &Partition::closed>("closed", "", "takes no new jobs; those that wait start"),
     key<Partition, CountForm, &Partition::tier>("tier", "prioritytier",
                                                 "jobs of a higher tier go first, whatever their priority"),
     key<Partition, CountForm, &Partition::priority>("priority", "priorityjobfactor",

@@ -30,6 +30,7 @@ class References {
     collect(wanted.accounts, live.file.accounts, keeps(Kind::kAccount), accounts_);
     collect(wanted.partitions, live.file.partitions, keeps(Kind::kPartition), partitions_);
     collect(wanted.licences, live.file.licences, keeps(Kind::kLicence), licences_);
+    collect(wanted.node_classes, live.file.node_classes, keeps(Kind::kNodeClass), classes_);
   }
 
   Result<void> run() const {
@@ -86,6 +87,7 @@ class References {
 
   Result<void> of_health_check(const HealthCheck& check) const {
     TRY(one(Kind::kHealthCheck, check.meta.name, "partition", check.partition, partitions_, "partition"));
+    TRY(one(Kind::kHealthCheck, check.meta.name, "class", check.node_class, classes_, "class of nodes"));
     return one(Kind::kHealthCheck, check.meta.name, "account", check.account, accounts_, "account");
   }
 
@@ -109,7 +111,7 @@ class References {
   }
 
   const ClusterFile& wanted_;
-  NameSet qos_, accounts_, partitions_, licences_;
+  NameSet qos_, accounts_, partitions_, licences_, classes_;
 };
 
 // --- changes in their order ---

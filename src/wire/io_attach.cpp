@@ -36,6 +36,7 @@ bool IoAttach::cut(std::uint32_t rank, std::string& payload) {
 
 IoAttach IoAttach::only(const std::vector<std::uint32_t>& ranks) const {
   IoAttach out;
+  out.onlooker = onlooker;
   for (const auto rank : ranks)
     if (const auto it = have.find(rank); it != have.end())
       out.have.insert(*it);
@@ -49,7 +50,7 @@ std::string encode(const IoAttach& attach) {
       out += ',';
     out += format(R"("{}":[{},{}])", rank, marks[0], marks[1]);
   }
-  return out + "}}";
+  return out + (attach.onlooker ? R"(},"onlooker":true})" : "}}");
 }
 
 Result<IoAttach> decode_io_attach(std::string_view text) {
@@ -62,6 +63,9 @@ Result<IoAttach> decode_io_attach(std::string_view text) {
     const auto* object = wire::read_object(r, v);
     if (!object)
       return false;
+    if (const auto* onlooker = object->if_contains("onlooker"))
+      if (!wire::Codec<bool>::read(r, *onlooker, static_cast<IoAttach*>(into)->onlooker))
+        return r.under("onlooker");
     const auto* have = object->if_contains("have");
     if (!have)
       return true;

@@ -14,9 +14,11 @@
 namespace lockstep {
 
 // Payload of IoFrame::kAttach: bytes of output (fd 1) and of errors (fd 2) by rank, {"have":{"0":[120,0]}}. A rank that
-// is missing has nothing yet.
+// is missing has nothing yet. "onlooker": it sees what the tasks say from now on, and may say something to them,
+// beside the client whose step it is: nothing waits for it, and nothing is kept for it.
 
 struct IoAttach {
+  bool onlooker = false;
   std::map<std::uint32_t, std::array<std::uint64_t, 2>> have;
 
   void advance(std::uint32_t rank, std::uint8_t fd, std::uint64_t upto);

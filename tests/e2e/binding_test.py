@@ -52,6 +52,10 @@ class Binding(unittest.TestCase):
                          [(what, n, n) for what in ("cpu", "mem") for n in "01"])
         self.assertEqual({pid for *_, pid, _, _ in lines}, set(pids))
         self.assertEqual({(kind, mask, done) for what, kind, _, _, _, mask, done in lines if what == "mem"}, {("MASK", "0x1", " set")})
+        said = self.c.run("srun", "-Q", "-n2", "--gpus=4", "--gpu-bind=verbose,per_task:2", "sh", "-c", "env | grep -c GPU_BINDING")
+        self.assertEqual((said.stdout, sorted(said.stderr.splitlines())[:2]), ("0\n0\n", [
+            "gpu-bind: usable_gres=0x3; bit_alloc=0xf; local_inx=2; global_list=0,1; local_list=0,1",
+            "gpu-bind: usable_gres=0xc; bit_alloc=0xf; local_inx=2; global_list=2,3; local_list=2,3"]))
         quiet = self.c.run("srun", "-Q", "-n2", "--cpu-bind=map_cpu:0,1", "true")
         self.assertEqual((quiet.returncode, quiet.stderr), (0, ""))
         bad = self.c.run("srun", "-n1", "--cpu-bind=map_cpu:0,x", "true")

@@ -465,6 +465,28 @@ class Commands(unittest.TestCase):
         self.c.ok("scontrol", "update", "nodename=ALL", "state=resume")
         self.assertEqual(self.c.ok("sinfo", "-h", "-o", "%D %t").split(), ["2", "idle"])
 
+    def test_states_of_partitions(self):
+        c = self.c
+        c.ok("scontrol", "create", "partitionname=night", "nodes=ALL")
+        self.addCleanup(lambda: c.ok("scontrol", "delete", "partitionname=night"))
+        c.ok("scontrol", "update", "partitionname=night", "state=DOWN")
+        waits = c.wrap("true", "-p", "night")
+        for state, takes, starts, short in (("DRAIN", False, True, "drain"), ("INACTIVE", False, False, "inact"),
+                                            ("DOWN", True, False, "down"), ("UP", True, True, "up")):
+            c.ok("scontrol", "update", "partitionname=night", f"state={state}")
+            self.assertIn(f" State={state} ", c.ok("scontrol", "-o", "show", "partition", "night"))
+            self.assertEqual(c.ok("sinfo", "-h", "-p", "night", "-o", "%a").split(), [short])
+            tried = c.run("sbatch", "--parsable", "-p", "night", "--wrap", "true")
+            self.assertEqual(tried.returncode == 0, takes, tried.stderr)
+            if takes:
+                c.ok("scancel", tried.stdout.strip())
+            else:
+                self.assertIn("Required partition not available (inactive or drain)", tried.stderr)
+            if starts:
+                self.assertEqual(c.wait(waits), "COMPLETED")
+        wrong = c.run("scontrol", "update", "partitionname=night", "state=asleep")
+        self.assertNotEqual(wrong.returncode, 0)
+
     def test_steps_of_a_requeued_run_are_cancelled(self):
         job = self.c.wrap("srun sleep 60")
         eventually(lambda: self.c.run("squeue", "-hs", "-j", job).stdout.count(f"{job}.0"))

@@ -152,6 +152,20 @@ class Hooks(unittest.TestCase):
             self.assertEqual(c.wait(job), "COMPLETED")
             self.assertEqual(c.output(job), "n2\n")
 
+    def test_an_epilog_knows_how_its_job_ended(self):
+        with HookedCluster({"epilog": ["HERE/epilog"]}, nodes=2) as c:
+            c.teller("epilog", "$SLURMD_NODENAME $SLURM_JOB_EXIT_CODE $SLURM_JOB_EXIT_CODE2 $SLURM_JOB_DERIVED_EC")
+            job = c.sbatch(c.script("#!/bin/bash\n#SBATCH -N2 -n2\nsrun sh -c 'exit $((SLURM_PROCID * 3 + 2))'\nsrun true\nexit 7\n"))
+            self.assertEqual(c.wait(job), "FAILED")
+            eventually(lambda: len(c.seen()) == 2, 10, "the epilogs")
+            first = c.show(job)["BatchHost"]
+            other = {"n1": "n2", "n2": "n1"}[first]
+            self.assertEqual(sorted(c.seen()), sorted([f"{first} 1792 7:0 512", f"{other}   1280"]))
+            os.unlink(c.seen_file)
+            job = c.wrap("kill -9 $$", "-w", "n1")
+            c.wait(job)
+            eventually(lambda: c.seen() == ["n1 9 0:9 "], 10, "the epilog")
+
     def test_an_epilog_that_fails_drains_and_the_job_has_completed(self):
         with HookedCluster(BOTH, nodes=1) as c:
             c.hook("prolog", "true\n")

@@ -65,16 +65,17 @@ class Places(unittest.TestCase):
         name = f"lockstep-{os.getpid()}-mine"
         script = self.c.script("#!/bin/sh\n"
                                f"echo words > /tmp/{name}; echo more > /var/tmp/{name}; echo shared > /dev/shm/{name}\n"
-                               f"srun cat /tmp/{name} /var/tmp/{name} /dev/shm/{name}\n"
-                               "ls -A /tmp /dev/shm\n", "mine.sh")
+                               f"echo locked > /run/lock/{name}\n"
+                               f"srun cat /tmp/{name} /var/tmp/{name} /dev/shm/{name} /run/lock/{name}\n"
+                               "ls -A /tmp /dev/shm /run/lock\n", "mine.sh")
         job = self.c.sbatch("-w", "n1", script)
         self.assertEqual(self.c.wait(job), "COMPLETED")
         top = os.path.basename(self.c.home)
-        self.assertEqual(self.c.output(job), f"words\nmore\nshared\n/dev/shm:\n{name}\n\n/tmp:\n{name}\n{top}\n")
+        self.assertEqual(self.c.output(job), f"words\nmore\nshared\nlocked\n/dev/shm:\n{name}\n\n/run/lock:\n{name}\n\n/tmp:\n{name}\n{top}\n")
         for folder in ("/tmp", "/var/tmp", "/dev/shm"):
             self.assertFalse(os.path.exists(os.path.join(folder, name)))
-        other = self.c.said(f"ls /tmp/{name} /dev/shm/{name} 2>&1 | grep -c 'No such'", "-w", "n1")
-        self.assertEqual(other, "2\n")
+        other = self.c.said(f"ls /tmp/{name} /dev/shm/{name} /run/lock/{name} 2>&1 | grep -c 'No such'", "-w", "n1")
+        self.assertEqual(other, "3\n")
         eventually(lambda: self.c.left() == [], what="nothing is left")
 
     def test_a_node_that_cannot_make_them_is_closed_and_its_jobs_start_elsewhere(self):

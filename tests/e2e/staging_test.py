@@ -125,6 +125,13 @@ class Staging(unittest.TestCase):
         said = self.c.ok("salloc", "-N1", "--stage-in=data/program", "srun", "sh", "-c", "$LOCKSTEP_SCRATCH/program", user=USER)
         self.assertIn("runs", said)
 
+    def test_a_step_says_that_nothing_is_staged_for_it(self):
+        job = self.c.wrap("srun --stage-in=/no/such true; echo code $?")
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        said = self.c.output(job)
+        self.assertIn("--stage-in is passed over inside an allocation", said)
+        self.assertIn("code 0", said)
+
     def test_what_cannot_be_read_fails_the_job_and_no_node(self):
         private = self.place("private")
         path = os.path.join(private, "roots")

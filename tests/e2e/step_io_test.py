@@ -1,6 +1,7 @@
 """A step's input and output between nodes: straight from agent to agent, as a tree, and over agents that are killed."""
 import hashlib
 import os
+import signal
 import subprocess
 import time
 import unittest
@@ -43,6 +44,94 @@ class ManyNodes(unittest.TestCase):
             self.assertEqual(len(copies), 40 * len(data))
             self.assertEqual(sorted(copies.splitlines()), sorted(data.splitlines() * 40))
             self.assertEqual(len(there), 32, there)  # the fan-out, whatever the size of the step
+
+
+class Onlookers(unittest.TestCase):
+    """sattach, beside the srun that accompanies the step."""
+
+    def setUp(self):
+        self.c = Cluster(nodes=2, gpus=None, cpus=4)
+        self.c.up()
+        self.addCleanup(self.c.down)
+
+    def start(self, *argv):
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=self.c.env, cwd=self.c.work)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_it_hears_and_speaks_and_leaves_no_trace(self):
+        c = self.c
+        says = "echo begin; read a; echo got $a; read b; echo got $b; exit $((3 + SLURM_PROCID))"
+        srun = self.start("srun", "-N2", "-n2", "-l", "sh", "-c", says)
+        self.assertEqual({srun.stdout.readline() for _ in range(2)}, {"0: begin\n", "1: begin\n"})
+        step = c.ok("squeue", "-h", "-s", "-o", "%i").strip()
+        self.assertIn("\t2 tasks, 2 nodes (n[1-2])\n\n\tNode 0 (n1), 1 task(s): 0 \n", c.ok("sattach", "--layout", step))
+
+        # One that is ended, and one that stands still, change nothing for the others.
+        leaves, stopped = self.start("sattach", step), self.start("sattach", step)
+        time.sleep(0.5)
+        leaves.send_signal(signal.SIGINT)
+        self.assertEqual(leaves.wait(10), 130)
+        stopped.send_signal(signal.SIGSTOP)
+        looks = self.start("sattach", "-l", step)
+        looks.stdin.write("one\n")
+        looks.stdin.close()
+        self.assertEqual({looks.stdout.readline() for _ in range(2)}, {"0: got one\n", "1: got one\n"})
+        self.assertEqual({srun.stdout.readline() for _ in range(2)}, {"0: got one\n", "1: got one\n"})
+        srun.stdin.write("two\n")
+        srun.stdin.flush()
+        self.assertEqual({srun.stdout.readline() for _ in range(2)}, {"0: got two\n", "1: got two\n"})
+        self.assertEqual({looks.stdout.readline() for _ in range(2)}, {"0: got two\n", "1: got two\n"})
+        self.assertEqual((srun.wait(20), looks.wait(20)), (4, 4))
+        stopped.send_signal(signal.SIGCONT)
+
+        # Filters, and who is to hear what is said.
+        srun = self.start("srun", "-n2", "sh", "-c", "echo begin >&2; read a; echo got $a; sleep 1")
+        srun.stderr.readline()
+        step = c.ok("squeue", "-h", "-s", "-o", "%i").strip()
+        looks = self.start("sattach", "-l", "--input-filter=1", "--output-filter=1", step)
+        looks.stdin.write("for one\n")
+        looks.stdin.flush()
+        self.assertEqual(looks.stdout.readline(), "1: got for one\n")
+        srun.stdin.write("for both\n")
+        srun.stdin.close()
+        self.assertEqual(sorted(srun.stdout.read().splitlines()), ["got for both", "got for one"])
+        self.assertEqual((srun.wait(20), looks.wait(20)), (0, 0))
+
+    def test_a_step_ends_with_its_srun_all_the_same(self):
+        c = self.c
+        job = c.wrap("srun sleep 1000 & echo $! > pid; wait; echo over")
+        eventually(lambda: os.path.exists(os.path.join(c.work, "pid")) and c.run("squeue", "-h", "-s", "-o", "%i").stdout.strip(), 20, "a step")
+        step = f"{job}.0"
+        looks = self.start("sattach", step)
+        time.sleep(0.5)
+        with open(os.path.join(c.work, "pid")) as f:
+            agent = str(c.node(c.show(job)["BatchHost"])["agent_pid"])
+            subprocess.run(["nsenter", "-t", agent, "-p", "-m", "kill", "-9", f.read().strip()], check=True)
+        self.assertNotEqual(looks.wait(30), 0)
+
+    def test_what_it_cannot_attach_to(self):
+        c = self.c
+        job = c.wrap("sleep 1000")
+        c.wait(job, "RUNNING")
+        for words, what in (((), "which step? Name one"), (("12",), "names no step"), (("x.1",), "Invalid job id"),
+                            ((f"{job}.batch",), "goes into its file"), ((f"{job}.7",), "there is no step"),
+                            (("999999.0",), "there is no step")):
+            said = c.run("sattach", *words)
+            self.assertEqual(said.returncode, 1, words)
+            self.assertIn(what, said.stderr)
+        srun = self.start("srun", "--jobid", job, "--overlap", "sh", "-c", "echo begin; read a")
+        srun.stdout.readline()
+        step = c.ok("squeue", "-h", "-s", "-o", "%i", "-j", job).split()[-1]
+        for words, what in (("--output-filter=5", "no such task"), ("--pty", "has no terminal")):
+            said = c.run("sattach", words, step)
+            self.assertEqual(said.returncode, 1, words)
+            self.assertIn(what, said.stderr)
+        other = c.run("sattach", step, user=1234, timeout=20)
+        self.assertNotEqual(other.returncode, 0)
+        self.assertEqual(other.stdout, "")
+        c.ok("scancel", job)
 
 
 class AgentsThatEnd(unittest.TestCase):

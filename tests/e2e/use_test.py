@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import subprocess
 import time
 import unittest
 
@@ -86,6 +87,15 @@ class Work(unittest.TestCase):
         self.assertTrue(240 < mib(row["averss"]) < mib(row["maxrss"]), row)
         self.assertGreaterEqual(seconds(tres(row["tresusageintot"])["cpu"]), 2)
 
+        # Its processes, as its nodes number them.
+        pids = c.ok("sstat", "-nPi", "-j", step, user=USER).splitlines()
+        self.assertEqual([line.rsplit("|", 1)[0] for line in pids], [f"{step}|n1", f"{step}|n2"])
+        for line in pids:
+            _, node, pid = line.split("|")
+            inside = subprocess.run(["nsenter", "-t", str(c.node(node)["agent_pid"]), "-p", "-m", "cat", f"/proc/{pid}/cmdline"],
+                                    capture_output=True, text=True).stdout
+            self.assertIn("hold.py", inside)
+
         # A job alone means its lowest step; its own user and administrators see it, others do not.
         self.assertEqual(c.ok("sstat", "-nP", "-j", job, "-o", "jobid", user=USER), step + "\n")
         self.assertEqual(sorted(c.parts(job, "ntasks", user=USER)), [step, f"{job}.batch"])
@@ -155,7 +165,7 @@ class Work(unittest.TestCase):
     def test_sstat_wrongly(self):
         c = self.c
         for words, what in (((), "no job is named"), (("-j", "x"), "x"), (("-j", "1", "-o", "nothing"), "Invalid field"),
-                            (("-j", "1", "-i"), "lockstep shell"), (("-j", "99999"), "no steps running for job 99999")):
+                            (("-j", "99999", "-i"), "no steps running for job 99999"), (("-j", "99999"), "no steps running for job 99999")):
             said = c.run("sstat", *words)
             self.assertEqual(said.returncode, 1, words)
             self.assertIn(what, said.stderr, words)
@@ -195,6 +205,10 @@ class Faults(unittest.TestCase):
             c.ok("scancel", jobs[0], more)
             c.ok("lockstep", "node", "fault", "n1", str(taken.pop()), "lost", "--dir", c.dir)
             eventually(lambda: c.output(again).strip().split("\n")[-1] == "run 1", 40, "its second run")
+            # What the run that the GPU ended has used is kept.
+            runs = lambda: [line.split("|")[1] for line in c.ok("sacct", "-DnP", "-j", again, "-o", "jobid,maxrss").splitlines()
+                            if line.startswith(f"{again}.batch|")]
+            eventually(lambda: len(runs()) == 2 and runs()[0], 20, "the use of its first run")
 
             # Mended, the GPU gets work again.
             c.ok("lockstep", "node", "fault", "n1", str(lost), "none", "--dir", c.dir)

@@ -48,7 +48,7 @@ class Packages(unittest.TestCase):
             for path in files:
                 self.assertEqual(inside[path], ("-rw-r--r--", "root/root"))
             self.assertFalse([path for path in inside if not path.startswith("/usr/") and path != "/"])
-        for command in ("sbatch", "srun", "salloc", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sacctmgr", "sshare", "sprio", "sbcast", "seff", "sstat"):
+        for command in ("sbatch", "srun", "salloc", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sacctmgr", "sshare", "sprio", "sbcast", "seff", "sstat", "sattach"):
             self.assertTrue(inside["/usr/bin/" + command][0].startswith("l"), command)
 
     def test_the_tarball_needs_nothing(self):

@@ -28,7 +28,7 @@ constexpr Command kCommands[] = {
     {"scancel", slurm::scancel_main},   {"squeue", slurm::squeue_main}, {"sinfo", slurm::sinfo_main},
     {"scontrol", slurm::scontrol_main}, {"sacct", slurm::sacct_main},   {"sacctmgr", slurm::sacctmgr_main},
     {"sshare", slurm::sshare_main},     {"sprio", slurm::sprio_main},   {"sbcast", slurm::sbcast_main},
-    {"seff", slurm::seff_main},         {"sstat", slurm::sstat_main},
+    {"seff", slurm::seff_main},         {"sstat", slurm::sstat_main},   {"sattach", slurm::sattach_main},
 };
 
 // A job carries the socket of where it was submitted; on a node that cannot see it, the node's own serves as well.

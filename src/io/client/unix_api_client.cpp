@@ -181,7 +181,7 @@ class UnixApiClient final : public ApiClient {
     reader_ = {};
     patience_ms_ = INT64_MAX;
     TRY(send_request(body.empty() ? "GET" : "POST", target, body, protocol));
-    Reply reply = TRY(receive(1));  // byte by byte: what follows the header belongs to the stream
+    Reply reply = TRY(receive(Behind::kStream));
     if (reply.status != 101)
       return Error{reply.status == 403 || reply.status == 401 ? Errc::kDenied
                    : reply.status == 404                      ? Errc::kNotFound
@@ -282,14 +282,17 @@ class UnixApiClient final : public ApiClient {
     return {};
   }
 
-  Result<Reply> receive(std::size_t at_once = kReadBytes) {
+  // Whose the bytes behind the reply are: nobody sends any, or they are the stream's and stay in the socket.
+  enum class Behind : unsigned char { kNothing, kStream };
+
+  Result<Reply> receive(Behind behind = Behind::kNothing) {
     if (!buffer_)
       buffer_.reset(new char[kReadBytes]);
     while (true) {
       // With a bound we must not sleep in recv; without one, sleeping there saves a system call.
       if (patience_ms_ != INT64_MAX || tell_at_ms_ != INT64_MAX)
         TRY(wait(POLLIN));
-      const ssize_t n = ::recv(fd_, buffer_.get(), at_once, 0);
+      const ssize_t n = ::recv(fd_, buffer_.get(), kReadBytes, behind == Behind::kStream ? MSG_PEEK : 0);
       if (n < 0 && errno == EINTR)
         continue;
       if (n < 0)
@@ -300,9 +303,20 @@ class UnixApiClient final : public ApiClient {
           return unavailable(format("{} closed the connection without an answer", path_));
         return reader_.take();
       }
-      if (TRY(reader_.feed({buffer_.get(), static_cast<std::size_t>(n)})))
+      const std::string_view bytes(buffer_.get(), static_cast<std::size_t>(n));
+      if (behind == Behind::kStream ? TRY(feed_and_leave_rest(bytes)) : TRY(reader_.feed(bytes)))
         return reader_.take();
     }
+  }
+
+  // Takes out of the socket, where the bytes are still, those of the reply.
+  Result<bool> feed_and_leave_rest(std::string_view bytes) {
+    std::size_t fed = 0;
+    bool whole = false;
+    while (!whole && fed < bytes.size()) whole = TRY(reader_.feed(bytes.substr(fed++, 1)));
+    if (::recv(fd_, buffer_.get(), fed, 0) != static_cast<ssize_t>(fed))
+      return unavailable(format("the connection to {} broke: {}", path_, std::strerror(errno)));
+    return whole;
   }
 
   // Until there is something to do; fails when nothing was for as long as the call may be silent.

@@ -92,11 +92,15 @@ void add_processes(const std::string& path, std::vector<std::string>& pids, int 
 }
 
 // A cpuset of version 1 takes no process before it has processors and memory. One that has them keeps them, unless
-// others are named.
+// others are named. What is made below it has them from its first moment: to write them takes a lock of the machine's
+// for a millisecond.
 Result<void> inherit_cpuset(const std::string& dir, const std::string& above, const std::string& cpus) {
-  if (cpus.empty() && !get(dir + "/cpuset.cpus").empty())
+  const std::string has = get(dir + "/cpuset.cpus");
+  if (!has.empty() && (cpus.empty() || cpus == has))
     return {};
-  TRY(put(dir + "/cpuset.mems", get(above + "/cpuset.mems")));
+  (void)put(dir + "/cgroup.clone_children", "1");  // where there is no such file, each is written
+  if (get(dir + "/cpuset.mems").empty())
+    TRY(put(dir + "/cpuset.mems", get(above + "/cpuset.mems")));
   return put(dir + "/cpuset.cpus", cpus.empty() ? get(above + "/cpuset.cpus") : cpus);
 }
 

@@ -113,6 +113,28 @@ TEST_F(CgroupsTest, AJobOfMoreCoresWeighsMore) {
   EXPECT_EQ(weight_of(kOther, 4), 4 * one);
 }
 
+// A part's cpuset has its job's processors from its first moment: nobody writes them.
+TEST_F(CgroupsTest, PartsOfVersion1HaveTheProcessorsOfTheirJob) {
+  const auto processors = [](const std::vector<std::string>& files, int above, const std::string& name) {
+    for (std::string dir : files) {
+      for (int i = 0; i <= above; ++i) dir = dir.substr(0, dir.rfind('/'));
+      std::string text;
+      if (std::ifstream(dir + "/cpuset." + name) >> text)
+        return text;
+    }
+    return std::string();
+  };
+  const auto script = made(kScript, {.cpus = "0"});
+  if (groups_->limits_processors() && script[0].ends_with("/tasks")) {
+    EXPECT_EQ(processors(script, 0, "cpus"), "0");
+    EXPECT_EQ(processors(made(kStep, {.cpus = "0"}), 0, "cpus"), "0");
+    EXPECT_EQ(processors(made(kOther), 0, "cpus"), processors(made(kOther), 2, "cpus"));
+    EXPECT_EQ(processors(made(kOther), 0, "mems"), processors(made(kOther), 2, "mems"));
+  } else {
+    GTEST_SKIP() << "no cpuset of version 1 here";
+  }
+}
+
 // What nobody waited for counts, too.
 TEST_F(CgroupsTest, ProcessorTimeOfAllProcessesIsCounted) {
   const auto compute = [] {

@@ -41,5 +41,6 @@ int sprio_main(const ClientContext& context, int argc, char** argv);
 int sbcast_main(const ClientContext& context, int argc, char** argv);
 int seff_main(const ClientContext& context, int argc, char** argv);
 int sstat_main(const ClientContext& context, int argc, char** argv);
+int sattach_main(const ClientContext& context, int argc, char** argv);
 
 }  // namespace lockstep::slurm

@@ -45,9 +45,10 @@ Result<void> set_members(Partition& partition, const Pair& pair) {
 
 Result<void> set_state(Partition& partition, const Pair& pair) {
   const std::string word = lower(pair.second);
-  if (word != "up" && word != "down")
+  if (!is_among("up down drain inactive", word))
     return bad_value(pair);
-  partition.up = word == "up";
+  partition.up = is_among("up drain", word);
+  partition.closed = is_among("drain inactive", word);
   return {};
 }
 

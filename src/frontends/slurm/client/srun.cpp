@@ -422,6 +422,12 @@ Result<int> Srun::accompany(JobId id, Ref<Step> step, JobEnd* end, std::optional
 
 int Srun::in_allocation(JobId job) {
   std::vector<std::string> notes = options_.notes();
+  for (const char* name : {"stage-in", "stage-out"})
+    if (options_.has(name))
+      notes.push_back(
+          format("--{} is passed over inside an allocation: files are staged for a job, not for a step. "
+                 "Name it to sbatch, salloc or #SBATCH, or copy with sbcast",
+                 name));
   StepRequest request;
   request.job = job;
   auto spec = step_spec(options_, words_, around_, false, programs_, notes);

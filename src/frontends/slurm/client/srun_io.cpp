@@ -83,7 +83,7 @@ StepSession::StepSession(const ClientContext& context, Api& api, const Voice& vo
              ask_.input == SessionAsk::Input::kAll && !ask_.pty ? tasks_ : 1),
       watch_(context.end_patience.millis()) {
   terminal_.emplace(ask_.pty);
-  if (ask_.step->spec->pmi != Pmi::kNone)
+  if (ask_.step->spec->pmi != Pmi::kNone && !ask_.onlooker)
     hub_.emplace(first_ranks_of(*ask_.step));
   if (ask_.time_limit.us > 0 && ask_.time_limit < kForever)
     limit_ms_ = monotonic_ms() + ask_.time_limit.millis();
@@ -203,11 +203,11 @@ void StepSession::deliver(std::uint32_t rank, int fd, std::string_view text) {
 void StepSession::connect_if_due() {
   if ((fd_ >= 0 && !watch_.is_probing()) || connecting_ || monotonic_ms() < connect_at_ms_)
     return;
-  connecting_ =
-      Pending<Result<int>>([&context = context_, job = ask_.job, number = ask_.step->number]() -> Result<int> {
-        auto client = TRY(context.connect_at_once());
-        return client->upgrade(format("/v1/steps/{}.{}/io", job.value, number), "lockstep-stepio/1");
-      });
+  connecting_ = Pending<Result<int>>([&context = context_, job = ask_.job, number = ask_.step->number,
+                                      query = ask_.onlooker ? "?onlooker=1" : ""]() -> Result<int> {
+    auto client = TRY(context.connect_at_once());
+    return client->upgrade(format("/v1/steps/{}.{}/io{}", job.value, number, query), "lockstep-stepio/1");
+  });
 }
 
 // What the connection before had not brought yet comes again over this one.
@@ -225,7 +225,11 @@ void StepSession::attach(int fd) {
   reader_ = {};
   if (hub_)
     hub_->disconnected();
-  queue_ = encode_frame(static_cast<std::uint8_t>(IoFrame::kAttach), kAllRanks, output_.have_json());
+  queue_ = encode_frame(static_cast<std::uint8_t>(IoFrame::kAttach), kAllRanks, output_.have_json(ask_.onlooker));
+  if (ask_.onlooker) {
+    queue_ += input_.again();
+    return;
+  }
   if (ask_.pty) {
     const WindowSize size = window_size();
     queue_ += encode_frame(static_cast<std::uint8_t>(IoFrame::kWindowSize), 0,
@@ -474,7 +478,9 @@ void StepSession::interrupt() {
 
 void StepSession::handle_signals() {
   for (const int signal : signals_.take()) {
-    if (signal == SIGINT) {
+    if (ask_.onlooker) {
+      look_away(signal);
+    } else if (signal == SIGINT) {
       interrupt();
     } else if (signal == SIGWINCH) {
       if (!ask_.pty)
@@ -495,6 +501,11 @@ void StepSession::handle_signals() {
   }
 }
 
+void StepSession::look_away(int signal) {
+  if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT)
+    left_by_ = signal;
+}
+
 void StepSession::report_exits() {
   std::map<std::pair<std::string, std::string>, IntervalSet> groups;  // (node, what) -> ranks
   for (const auto& [rank, exit] : output_.take_new_exits()) {
@@ -509,7 +520,8 @@ void StepSession::report_exits() {
     }
   }
   for (const auto& [key, ranks] : groups)
-    voice_.error(format("{}: {} {}: {}", key.first, ranks.size() == 1 ? "task" : "tasks", ranks.text(), key.second));
+    if (!ask_.onlooker)
+      voice_.error(format("{}: {} {}: {}", key.first, ranks.size() == 1 ? "task" : "tasks", ranks.text(), key.second));
 }
 
 void StepSession::check_rules() {
@@ -733,7 +745,7 @@ void StepSession::finish(const std::function<void()>& ended) {
 
 Result<int> StepSession::run(const std::function<void()>& ended) {
   bool lost = false;
-  while (!output_.all_exited() && !lost) {
+  while (!output_.all_exited() && !lost && left_by_ == 0) {
     connect_if_due();
     if (refused_)
       return *refused_;
@@ -744,6 +756,10 @@ Result<int> StepSession::run(const std::function<void()>& ended) {
     report_exits();
     check_rules();
     lost = is_lost();
+  }
+  if (left_by_ != 0) {
+    output_.flush();
+    return 128 + left_by_;
   }
   if (lost && ask_.step->state == StepState::kEnded)  // the tasks' own words will not come
     for (std::uint32_t rank = 0; rank < tasks_; ++rank) output_.exited(rank, recorded_exit(rank));

@@ -29,6 +29,7 @@ struct SessionAsk {
   std::uint32_t input_rank = 0;
   bool label = false, unbuffered = false, pty = false, kill_on_bad_exit = false;
   bool disable_status = false, quit_on_interrupt = false;
+  bool onlooker = false;      // somebody else's srun accompanies the step: a signal ends us, and not the tasks
   Duration wait_after_first;  // 0 = no bound
   Duration time_limit;        // of the step inside its job; 0 = none of its own
 };
@@ -66,6 +67,7 @@ class StepSession {
   std::optional<int> world_ended() const { return world_ended_; }
 
  private:
+  void look_away(int signal);
   void turn();
   bool is_lost() const;
   void finish(const std::function<void()>& ended);
@@ -144,6 +146,7 @@ class StepSession {
   bool attached_ = false;             // at least once
   std::int64_t checked_ms_ = 0;       // when the controller was last asked for the step's record
   bool gave_up_ = false;
+  int left_by_ = 0;  // the signal that made an onlooker leave
   std::int64_t limit_ms_ = INT64_MAX;
 };
 

@@ -1,11 +1,16 @@
 // sstat: what running steps have used up to now.
 #include <time.h>
 
+#include <algorithm>
+
 #include "base/text.h"
+#include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/command_options.h"
 #include "frontends/slurm/client/query_call.h"
 #include "frontends/slurm/client/sacct_fields.h"
 #include "frontends/slurm/client/say.h"
+#include "frontends/slurm/client/step_pids.h"
+#include "frontends/slurm/client/values.h"
 
 namespace lockstep::slurm {
 
@@ -42,7 +47,7 @@ struct Wish {
   std::map<std::string, std::string> filters;
   std::string format;
   SacctLook look;
-  bool names_of_fields = false;
+  bool names_of_fields = false, processes = false;
 };
 
 Result<void> add_stat_jobs(Wish& wish, const std::string& list) {
@@ -65,8 +70,7 @@ constexpr CommandOption<Wish> kOptions[] = {
   {'V', "version", Takes::kNothing, "", "version", Shows::kVersion},
   {'h', "help", Takes::kNothing, "", "", Shows::kHelp},
   {0, "usage", Takes::kNothing, "", "", Shows::kUsage},
-  {'i', "pidformat", Takes::kNothing, "", "",
-   Refusal{"which processes a step has only its node knows: lockstep shell JOBID, then ps"}},
+  {'i', "pidformat", Takes::kNothing, "", "the first process of each task, by nodes, which are asked for it", &Wish::processes},
   {'v', "verbose", Takes::kNothing, "", "", Nothing{}},
 };
 // clang-format on
@@ -86,15 +90,56 @@ int print_names_of_stat_fields() {
   return 0;
 }
 
+constexpr SacctField kPidFields[] = {{"JobID", -12, "jobid"}, {"Nodelist", 20, "nodelist"}, {"Pids", 20, "pids"}};
+constexpr Duration kPidPatience = seconds(5);
+
+// A row for each node of a step, of three cells. Which processes a script has nobody is told.
+Result<std::string> rows_of_pids(const ClientContext& context, std::string_view name, std::string_view nodes) {
+  const auto dot = name.find('.');
+  const auto job = parse_uint(name.substr(0, dot));
+  const auto number = parse_count(name.substr(dot + 1));
+  if (!job || !number)
+    return format("{}\t{}\t\n", name, nodes);
+  Api api(context);
+  const Ref<Step> step = TRY(api.step(JobId(*job), static_cast<StepNo>(*number)));
+  const auto pids = TRY(pids_of(context, *step, kPidPatience));
+  std::string out;
+  const auto known = TRY(api.nodes());
+  for (const StepPlace& place : step->places) {
+    std::string list;
+    for (const std::uint32_t rank : place.ranks)
+      if (const auto pid = pids.find(rank); pid != pids.end())
+        list += format("{}{}", list.empty() ? "" : ",", pid->second);
+    const auto node = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one->id == place.node; });
+    out += format("{}\t{}\t{}\n", name, node == known.end() ? "?" : (*node)->meta.name, list);
+  }
+  return out;
+}
+
+Result<std::string> pid_table(const ClientContext& context, const Rows& steps, const SacctLook& look) {
+  std::string body;
+  for (std::size_t row = 0; row < steps.size(); ++row) {
+    auto rows = rows_of_pids(context, steps.cell(row, 0), steps.cell(row, 1));
+    if (rows)
+      body += *rows;
+    else if (rows.error().code != Errc::kNotFound)  // it has ended meanwhile
+      return rows.error();
+  }
+  const std::vector<SacctColumn> columns = TRY(parse_sacct_format("jobid,nodelist,pids", kPidFields));
+  return write_sacct(columns, Rows(std::move(body), std::size(kPidFields)), look);
+}
+
 // Whatever was named and has nothing that runs is said; the rest is shown.
-Result<void> list_parts(Query& query, const Wish& wish, const Voice& voice) {
-  const std::vector<SacctColumn> columns =
-      TRY(parse_sacct_format(wish.format.empty() ? kDefault : std::string_view(wish.format), kFields));
+Result<void> list_parts(const ClientContext& context, Query& query, const Wish& wish, const Voice& voice) {
+  const std::string_view wanted = wish.processes        ? "jobid,nodelist"
+                                  : wish.format.empty() ? kDefault
+                                                        : std::string_view(wish.format);
+  const std::vector<SacctColumn> columns = TRY(parse_sacct_format(wanted, kFields));
   std::map<std::string, std::string> parameters = wish.filters;
   const SacctAsk ask = sacct_ask(columns);
   parameters["columns"] = join(ask.names, ",");
   const Rows rows(TRY(query.get("/slurm/v1/sstat", parameters)), ask.names.size());
-  say(write_sacct(columns, rows, wish.look, ask.cell_of));
+  say(wish.processes ? TRY(pid_table(context, rows, wish.look)) : write_sacct(columns, rows, wish.look, ask.cell_of));
   if (rows.size() > 0)
     return {};
   const std::string& jobs = wish.filters.at("jobs");
@@ -122,7 +167,7 @@ int sstat_main(const ClientContext& context, int argc, char** argv) {
     return 1;
   }
   Query query(context);
-  const auto listed = list_parts(query, wish, voice);
+  const auto listed = list_parts(context, query, wish, voice);
   if (!listed && !listed.error().message.empty())
     voice.error(listed.error().message);
   return listed ? 0 : 1;

@@ -112,7 +112,7 @@ void StepOutput::emit(std::uint32_t rank, int fd, Stream& stream, std::string_vi
   sink_(rank, fd, out);
 }
 
-std::string StepOutput::have_json() const {
+std::string StepOutput::have_json(bool onlooker) const {
   std::map<std::uint32_t, std::uint64_t[2]> have;
   for (const auto& [key, stream] : streams_) have[key.first][key.second - 1] = stream.received;
   std::string out = "{\"have\":{";
@@ -121,7 +121,7 @@ std::string StepOutput::have_json() const {
     out += format("{}\"{}\":[{},{}]", first ? "" : ",", rank, offsets[0], offsets[1]);
     first = false;
   }
-  return out + "}}";
+  return out + (onlooker ? "},\"onlooker\":true}" : "}}");
 }
 
 std::string StepOutput::take_acks() {

@@ -39,7 +39,7 @@ class StepOutput {
   bool all_exited() const { return exits_.size() >= style_.tasks; }
 
   // For kAttach after a lost connection, and frames that acknowledge what has come since the last call.
-  std::string have_json() const;
+  std::string have_json(bool onlooker = false) const;
   std::string take_acks();
 
  private:

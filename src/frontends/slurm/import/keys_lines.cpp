@@ -200,11 +200,7 @@ Result<Fate> take_partition_state(Site& site, const ConfWord& word) {
   if (!is_among("up down drain inactive", state))
     return invalid("UP, DOWN, DRAIN or INACTIVE is meant");
   site.partition.record.up = is_among("up drain", state);
-  if (state == "drain")
-    return Fate{Verdict::kNoEqual,
-                "a partition is up or down: it stays up and takes new jobs. Deny it by DenyAccounts"};
-  if (state == "inactive")
-    return Fate{Verdict::kNoEqual, "the partition is down: jobs do not start, but new ones are taken"};
+  site.partition.record.closed = is_among("drain inactive", state);
   return Fate{};
 }
 

@@ -10,6 +10,7 @@
 #include "frontends/slurm/server/show_text.h"
 #include "frontends/slurm/server/sinfo.h"
 #include "frontends/slurm/server/slurm_json.h"
+#include "frontends/slurm/server/states.h"
 #include "rules/fit.h"
 
 namespace lockstep::slurm {
@@ -184,7 +185,7 @@ void sinfo_object(SlurmJson& json, const Partition& partition, const Node& node,
   json.key("weight").open('{').key("minimum").number(node.weight).key("maximum").number(node.weight).close('}');
   json.key("reason").open('{').key("description").text(reason_of(node).words).close('}');
   json.key("partition").open('{').key("name").text(partition.meta.name);
-  json.key("partition").open('{').key("state").open('[').text(partition.up ? "UP" : "DOWN").close(']').close('}');
+  json.key("partition").open('{').key("state").open('[').text(partition_state(partition)).close(']').close('}');
   json.close('}').close('}');
 }
 

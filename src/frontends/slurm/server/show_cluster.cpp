@@ -7,6 +7,7 @@
 #include "frontends/slurm/server/node_facts.h"
 #include "frontends/slurm/server/show.h"
 #include "frontends/slurm/server/show_text.h"
+#include "frontends/slurm/server/states.h"
 #include "wire/topology_file.h"
 
 namespace lockstep::slurm {
@@ -134,7 +135,7 @@ void partition_record(ShowText& out, const ReadContext& context, const Partition
   out.next_line();
   out.pair("OverTimeLimit", "NONE").pair("PreemptMode", preempt_mode_text(partition, context.tables.policy()));
   out.next_line();
-  out.pair("State", partition.up ? "UP" : "DOWN").pair("TotalCPUs", cpus).pair("TotalNodes", count);
+  out.pair("State", partition_state(partition)).pair("TotalCPUs", cpus).pair("TotalNodes", count);
   out.pair("SelectTypeParameters", "NONE");
   out.next_line();
   out.pair("JobDefaults", "(null)");

@@ -13,6 +13,7 @@
 #include "frontends/slurm/server/node_facts.h"
 #include "frontends/slurm/server/row_text.h"
 #include "frontends/slurm/server/show_text.h"
+#include "frontends/slurm/server/states.h"
 
 namespace lockstep::slurm {
 
@@ -124,7 +125,7 @@ constexpr std::array kColumns = {
                 of_node(o, g, [](const Node&, const NodeHolding& h) { return std::to_string(h.memory_mb); });
               }},
     ColumnDef{"allocnodes", Role::kPartition, [](Out o, const Group&) { text(o, "all"); }},
-    ColumnDef{"available", Role::kPartition, [](Out o, const Group& g) { text(o, g.partition->up ? "up" : "down"); }},
+    ColumnDef{"available", Role::kPartition, [](Out o, const Group& g) { text(o, partition_state_short(*g.partition)); }},
     ColumnDef{"cluster", Role::kPartition, [](Out o, const Group& g) { text(o, g.context->cluster_name); }},
     ColumnDef{"comment", Role::kNode, [](Out o, const Group&) { text(o, "(null)"); }},
     ColumnDef{"cores", Role::kSize, nullptr,

@@ -100,6 +100,25 @@ TEST(Sinfo, NodesOfTwoPartitionsCountOnce) {
   EXPECT_EQ(ask_sinfo(cluster, {{"columns", "partition,nodes"}}), "main*\t2\nsecond\t1\n");
 }
 
+TEST(Sinfo, StatesOfPartitions) {
+  TestCluster cluster(0, 0, 0);
+  struct {
+    const char* name;
+    bool up, closed;
+  } const kCases[] = {{"a", true, false}, {"b", true, true}, {"c", false, false}, {"d", false, true}};
+  for (const auto& one : kCases) {
+    Partition partition;
+    partition.meta.name = one.name;
+    partition.up = one.up;
+    partition.closed = one.closed;
+    cluster.put(partition);
+  }
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "partition,available"}, {"partition", "a,b,c,d"}}),
+            "a\tup\nb\tdrain\nc\tdown\nd\tinact\n");
+  const PageReply shown = whole(show_partition_page(context_of(cluster), {"", {{"name", "d"}, {"oneline", "1"}}}));
+  EXPECT_NE(shown.body.find("State=INACTIVE "), std::string::npos) << shown.body;
+}
+
 TEST(Sinfo, EmptyPartitionHasARow) {
   TestCluster cluster(0, 0, 0);
   EXPECT_EQ(ask_sinfo(cluster, {{"columns", "partition,nodes,statecompact,cpus"}}), "main*\t0\tn/a\t0\n");

@@ -146,4 +146,12 @@ std::string slurm_node_state_flags(const Node& node, const NodeHolding& holding)
   return join(slurm_node_state_list(node, holding), "+");
 }
 
+std::string_view partition_state(const Partition& partition) {
+  return partition.up ? (partition.closed ? "DRAIN" : "UP") : (partition.closed ? "INACTIVE" : "DOWN");
+}
+
+std::string_view partition_state_short(const Partition& partition) {
+  return partition.up ? (partition.closed ? "drain" : "up") : (partition.closed ? "inact" : "down");
+}
+
 }  // namespace lockstep::slurm

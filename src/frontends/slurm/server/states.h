@@ -48,4 +48,8 @@ std::string slurm_node_state_compact(const Node& node, const NodeHolding& holdin
 std::string slurm_node_state_flags(const Node& node, const NodeHolding& holding);
 std::vector<std::string> slurm_node_state_list(const Node& node, const NodeHolding& holding);
 
+// "UP", "DRAIN" (what waits starts, nothing new is taken), "DOWN" (nothing starts), "INACTIVE" (both); sinfo's %a.
+std::string_view partition_state(const Partition& partition);
+std::string_view partition_state_short(const Partition& partition);
+
 }  // namespace lockstep::slurm

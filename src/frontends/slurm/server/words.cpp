@@ -9,6 +9,7 @@
 #include "frontends/slurm/server/environment.h"
 #include "frontends/slurm/server/gpus.h"
 #include "frontends/slurm/server/patterns.h"
+#include "model/binding_note.h"
 #include "model/job.h"
 #include "model/spec.h"
 
@@ -65,6 +66,26 @@ void add_programs(std::vector<std::string>& out, const StepSpec& spec, std::stri
   out.push_back(path->starts_with('/') ? *path : work_dir + "/" + *path);
 }
 
+bool is_verbose(std::string_view binding) { return binding.starts_with("verbose,") || binding.starts_with("v,"); }
+
+// What --gpu-bind=verbose says, in Slurm's words: which of the node's GPUs the task has, which the step.
+std::string gpu_binding_text(const std::vector<NodeGpu>& all, const std::vector<NodeGpu>& own) {
+  CoreSet usable, given;
+  std::string local;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].index < CoreSet::kCapacity)
+      given.set(all[i].index);
+    const auto is_this = [&](const NodeGpu& gpu) { return gpu.index == all[i].index && gpu.slice == all[i].slice; };
+    if (std::any_of(own.begin(), own.end(), is_this))
+      local += format("{}{}", local.empty() ? "" : ",", i);
+  }
+  for (const NodeGpu& gpu : own)
+    if (gpu.index < CoreSet::kCapacity)
+      usable.set(gpu.index);
+  return format("usable_gres={}; bit_alloc={}; local_inx={}; global_list={}; local_list={}", mask_text(usable),
+                mask_text(given), own.size(), index_list(own), local);
+}
+
 // Each task's own GPUs, when a binding narrows them, and cores near them when nothing else is said of cores. The device
 // files of all GPUs of the job stay open to all of its tasks: peers map each other's memory.
 void bind_gpus(LaunchStep& launch, const Job& job, const Step& step, const StepPlace& place, const Node& node) {
@@ -89,6 +110,8 @@ void bind_gpus(LaunchStep& launch, const Job& job, const Step& step, const StepP
       own = bound_gpus(gpus, binding ? std::string_view(*binding) : std::string_view{}, each, local,
                        memory_nodes_of(node, cores));
       launch.env_by_rank.push_back(visibility_env(own));
+      if (binding && is_verbose(*binding))
+        launch.env_by_rank.back().push_back(format("{}={}", kGpuBindingVariable, gpu_binding_text(gpus, own)));
     }
     place_near(own);
   }

@@ -164,6 +164,12 @@ TEST(Environment, GpusPerTaskBindsEachTask) {
   ASSERT_EQ(launch.env_by_rank.size(), 2u);
   EXPECT_EQ(launch.env_by_rank[0][0], "CUDA_VISIBLE_DEVICES=0,1");
   EXPECT_EQ(launch.env_by_rank[1][0], "CUDA_VISIBLE_DEVICES=2,3");
+  spec.options = {{"gpu-bind", "verbose,per_task:2"}};
+  LaunchStep told;
+  add_slurm_words(told, cluster.tables, job, step_over(job, {{0, 1}}, spec), 0, kFacts);
+  ASSERT_EQ(told.env_by_rank.size(), 2u);
+  EXPECT_EQ(told.env_by_rank[1].back(),
+            "LOCKSTEP_GPU_BINDING=usable_gres=0xc; bit_alloc=0xf; local_inx=2; global_list=2,3; local_list=2,3");
 }
 
 TEST(Environment, ArrayElement) {
