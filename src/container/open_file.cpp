@@ -107,6 +107,18 @@ Result<void> remove_below(int above, const char* name, int depth) {
 
 Result<void> remove_tree(const std::string& path) { return remove_below(AT_FDCWD, path.c_str(), 0); }
 
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> out;
+  DIR* const open = ::opendir(folder.c_str());
+  if (!open)
+    return out;
+  while (const dirent* entry = ::readdir(open))
+    if (const std::string name = entry->d_name; name != "." && name != "..")
+      out.push_back(name);
+  ::closedir(open);
+  return out;
+}
+
 Result<void> write_file(const std::string& path, std::string_view text, unsigned mode) {
   const OpenFile file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode));
   if (!file.valid())

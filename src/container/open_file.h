@@ -5,6 +5,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 
@@ -43,6 +44,7 @@ Result<OpenFile> make_in_root(int root, const std::string& path, Target kind);
 Result<void> make_folders(const std::string& path);  // as mkdir -p, mode 0700
 // Everything below and itself, also where its modes forbid it; links are not followed. Nothing there is no error.
 Result<void> remove_tree(const std::string& path);
+std::vector<std::string> names_in(const std::string& folder);  // of what lies there, but "." and ".."
 Result<void> write_file(const std::string& path, std::string_view text, unsigned mode = 0600);
 
 }  // namespace lockstep

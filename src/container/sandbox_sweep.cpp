@@ -1,6 +1,5 @@
 #include "container/sandbox_sweep.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,18 +12,6 @@
 
 namespace lockstep {
 namespace {
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> out;
-  DIR* const open = ::opendir(folder.c_str());
-  if (!open)
-    return out;
-  while (const dirent* entry = ::readdir(open))
-    if (const std::string name = entry->d_name; name != "." && name != "..")
-      out.push_back(name);
-  ::closedir(open);
-  return out;
-}
 
 bool is_log(const std::string& name) { return name == "log" || name.starts_with("log.") || name == "alive"; }
 

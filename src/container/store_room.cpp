@@ -30,18 +30,6 @@ struct Kept {
   bool is_image = false;
 };
 
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  DIR* const open = ::opendir(folder.c_str());
-  if (!open)
-    return names;
-  while (const dirent* entry = ::readdir(open))
-    if (const std::string name = entry->d_name; name != "." && name != "..")
-      names.push_back(name);
-  ::closedir(open);
-  return names;
-}
-
 std::int64_t bytes_below(int above, const char* name) {
   std::int64_t bytes = 0;
   const int fd = ::openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
