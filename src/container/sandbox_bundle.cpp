@@ -144,13 +144,20 @@ class BundleMaker {
     const OpenFile turn = turn_to_fetch();
     auto fetched = fetch_as(*parsed, logins);
     if (!fetched.ok()) {
-      fail("ErrImagePull", format("failed to pull image \"{}\": {}", name, pull_words(fetched.error().message)));
+      fail("ErrImagePull",
+           format("failed to pull image \"{}\": {}", plain_name(name), pull_words(fetched.error().message)));
       return fetched;
     }
     if (is_for_itself_)
       fetch_time_ = Duration{std::max<std::int64_t>(1, steady_us() - began_us)};
     store_.remember(name, fetched->key);
     return fetched;
+  }
+
+  // As whoever asked for it has named it.
+  static std::string_view plain_name(std::string_view name) {
+    constexpr std::string_view kRegistry = "docker://";
+    return name.substr(name.starts_with(kRegistry) ? kRegistry.size() : 0);
   }
 
   // Held for as long as it fetches: of a node's containers a few do at a time, the others wait for their turn.

@@ -281,9 +281,8 @@ struct Compose {
     for (std::uint32_t i = 0; i < node.devices.size(); ++i) {
       if (node.devices[i].kind != "gpu")
         continue;
-      const bool in_slices = std::any_of(grant.parts.begin(), grant.parts.end(), [i](const DevicePart& part) {
-        return part.device == i && !part.mig.empty();
-      });
+      const bool in_slices = std::any_of(grant.parts.begin(), grant.parts.end(),
+                                         [i](const DevicePart& part) { return part.device == i && !part.mig.empty(); });
       if (out.devices.test(i)) {
         minors += format("{}{}", minors.empty() ? "" : ",", node.devices[i].minor);
         if (!in_slices)

@@ -27,7 +27,7 @@ TEST(ContainerNotes, FitIntoAStatusWhateverProbesSay) {
 
 TEST(ContainerNotes, OfStrangersAreBounded) {
   for (const char* text :
-       {"back-off 10s", "{", "[]", R"({"failed_probes":[{}]})", R"({"fetch_time_us":-1})",
+       {"back-off 10s", "{", "[]", R"({"failed_probes":[{"what":"other"}]})", R"({"fetch_time_us":-1})",
         R"({"failed_probes":[{"what":"liveness"},{"what":"liveness"},{"what":"liveness"},{"what":"liveness"}]})"})
     EXPECT_FALSE(decode_container_notes(text).ok()) << text;
 }

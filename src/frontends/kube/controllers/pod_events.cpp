@@ -159,11 +159,10 @@ class PodEvents {
     const bool pulled = fetch_time > Duration{} ||
                         (lives == 1 && known_event(view_, pod_, "Pulling", pulling(name), order_of(What::kPulling)));
     tell(kNode, kNormal, "Pulled",
-         !pulled ? format("Container image \"{}\" already present on machine", image_of(name))
-         : fetch_time > Duration{}
-             ? format("Successfully pulled image \"{}\" in {}.{:03}s", image_of(name), fetch_time.seconds(),
-                      fetch_time.millis() % 1000)
-             : format("Successfully pulled image \"{}\"", image_of(name)),
+         !pulled                   ? format("Container image \"{}\" already present on machine", image_of(name))
+         : fetch_time > Duration{} ? format("Successfully pulled image \"{}\" in {}.{:03}s", image_of(name),
+                                            fetch_time.seconds(), fetch_time.millis() % 1000)
+                                   : format("Successfully pulled image \"{}\"", image_of(name)),
          order_of(What::kPulled), pulled ? 1 : lives);
     tell(kNode, kNormal, "Created", created, order_of(What::kCreated), lives);
     tell(kNode, kNormal, "Started", format("Started container {}", name), order_of(What::kStarted), lives);

@@ -341,7 +341,7 @@ void show_pod(json::object& tree, const Object& pod, const PodRecords& records, 
   else if (is_final(records.job->state) && pod_has_ended(tree) &&
            !of.status().as_object().contains("containerStatuses"))
     return;
-  else if (is_final(records.job->state) && !records.job->started)
+  else if (is_final(records.job->state) && records.job->state != JobState::kCompleted && !records.job->started)
     show_never_placed(of);
   else
     show_running(of);
