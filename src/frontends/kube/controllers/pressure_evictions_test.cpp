@@ -147,6 +147,7 @@ TEST(PressureEvictions, ADoubledOrNewOneTakesNoSecondPod) {
   for (const auto& [id, job] : p.rig.tables.jobs) all.push_back({job->meta.seq, job, false});
   for (const auto& [key, task] : p.rig.tables.tasks) all.push_back({task->meta.seq, task, false});
   for (const auto& [key, object] : p.rig.tables.objects) all.push_back({object->meta.seq, object, false});
+  std::ranges::sort(all, {}, &Change::seq);
   p.rig.actor.restart(all);
   p.rig.run();
   EXPECT_EQ(p.evicted(), std::vector<std::string>{"b"});
