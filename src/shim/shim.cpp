@@ -45,8 +45,8 @@
 #include "shim/task_starter.h"
 #include "shim/told_lines.h"
 #include "shim/wait_set.h"
-#include "wire/sandbox_text.h"
 #include "wire/container_word.h"
+#include "wire/sandbox_text.h"
 
 namespace lockstep {
 namespace {
@@ -399,7 +399,7 @@ void Shim::try_sandbox() {
     sandbox_wait_us_ = std::clamp(2 * sandbox_wait_us_, kSandboxWaitMinUs, kSandboxWaitMaxUs);
     sandbox_at_us_ = boot_clock_us() + sandbox_wait_us_;
     started_at_us_ = kTimeNever;
-    sandbox_why_ = as_phrase(made.error().message);  // plug-ins write several lines
+    sandbox_why_ = as_phrase(made.error().message, 500);  // plug-ins write several lines
     tell_agents(sandbox_line());
   } else if (!made.ok()) {
     failed_ = made.error();
