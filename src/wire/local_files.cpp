@@ -227,8 +227,6 @@ Result<void> read_pressure(const json::object& o, NodePressure& p) {
   read(o, "look_s", p.look_s);
   read(o, "lasts_s", p.lasts_s);
   read(o, "disk_mb", p.disk_mb);
-  if (p.disk_mb < 0)
-    return Error{Errc::kInvalid, "must not be negative", "pressure.disk_mb"};
   TRY(in_range(p.look_s, 0, kDaySeconds, "pressure.look_s"));
   return in_range(p.lasts_s, 0, kDaySeconds, "pressure.lasts_s");
 }
