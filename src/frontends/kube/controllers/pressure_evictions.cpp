@@ -33,6 +33,7 @@ constexpr std::int32_t kAtOnce = 9;
 constexpr Duration kGrace = seconds(1);  // as kubelet gives under a hard threshold
 // Who has much on the disk is not killed so soon: whoever ends it well removes that, too. A while later it is gone.
 constexpr Duration kGraceOfDisk = seconds(10), kRemovalTakes = seconds(20);
+constexpr Duration kMemoryTakes = seconds(3);  // until the kernel counts what has ended no more
 constexpr Duration kLookAgain = seconds(1);
 constexpr Duration kFirstMeasures = seconds(30);  // a controller that has just begun knows nothing of use so long
 
@@ -148,7 +149,7 @@ class PressureEvictions final : public Reconciler {
       return false;
     const bool disk = is_of_disk(worst.what);
     if (is_final(records.job->state))
-      return records.job->ended + (disk ? kRemovalTakes : Duration{}) >= worst.measured;
+      return records.job->ended + (disk ? kRemovalTakes : kMemoryTakes) >= worst.measured;
     out.look_again(now + kLookAgain);
     if (is_deleting(pod))
       return true;
