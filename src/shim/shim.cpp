@@ -62,7 +62,7 @@ constexpr std::int64_t kFenceSlackUs = kSecondUs;  // the agent, if there is one
 constexpr std::int64_t kFenceKillWaitUs = 2 * kSecondUs;
 constexpr std::int64_t kTellUs = kSecondUs;  // for a line of ours behind the end of the tasks
 constexpr std::int64_t kTimeNever = INT64_MAX;
-constexpr std::int64_t kBlockBytes = 512;              // of getrusage(2)
+constexpr std::int64_t kBlockBytes = 512;  // of getrusage(2)
 constexpr std::int64_t kSandboxWaitMinUs = kSecondUs, kSandboxWaitMaxUs = 30 * kSecondUs;
 constexpr std::int64_t kLaunchPatienceUs = kSecondUs;  // for files that take long to open; then it counts as started
 constexpr std::size_t kClientsMax = 64;                // connections

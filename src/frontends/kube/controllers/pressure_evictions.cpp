@@ -79,7 +79,8 @@ std::string words_about(const Candidate& of, Scarce what) {
   const std::string resource = starved_resource(what);
   for (const ContainerUse& use : of.use) {
     const json::value* container = container_named(of.body, use.container);
-    const auto asked = container ? quantity_in(part(part(*container, "resources"), "requests"), resource) : std::nullopt;
+    const auto asked =
+        container ? quantity_in(part(part(*container, "resources"), "requests"), resource) : std::nullopt;
     const std::int64_t used = use_in(use, what), requested = asked ? asked->whole() : 0;
     if (container && used > requested)
       out += format("Container {} was using {}, request is {}, has larger consumption of {}. ", use.container,
