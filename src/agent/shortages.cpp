@@ -5,8 +5,8 @@ namespace lockstep {
 ShortageBook::ShortageBook(const NodePressure& settings) : lasts_(seconds(settings.lasts_s)) {
   using enum Shortage::What;
   const std::pair<Shortage::What, const std::string*> texts[] = {
-      {kMemory, &settings.memory}, {kDisk, &settings.disk},
-      {kDiskFiles, &settings.disk_files}, {kImages, &settings.images},
+      {kMemory, &settings.memory},          {kDisk, &settings.disk},
+      {kDiskFiles, &settings.disk_files},   {kImages, &settings.images},
       {kImageFiles, &settings.image_files}, {kProcesses, &settings.processes}};
   for (const auto& [what, text] : texts)
     if (const auto bound = parse_shortage_bound(*text); bound.ok() && *bound != ShortageBound())

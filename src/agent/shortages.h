@@ -27,7 +27,7 @@ class ShortageBook {
   bool take(const std::vector<Stock>& stocks, Instant now);
   bool is_short(const Stock& stock) const;
   std::int64_t threshold(const Stock& stock) const;  // 0 = nobody minds how much is left
-  std::vector<Shortage> all() const;  // sorted by what; since and measured are the cluster's to say
+  std::vector<Shortage> all() const;                 // sorted by what; since and measured are the cluster's to say
 
  private:
   struct Known {

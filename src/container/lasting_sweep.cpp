@@ -24,9 +24,8 @@ constexpr std::size_t kVolumeNameMax = 253;
 // As provisioners call them; what begins with "." is ours.
 bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= kVolumeNameMax && name.front() != '.' &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
-         });
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; });
 }
 
 std::vector<std::string> folders_in(const std::string& path) {
@@ -73,8 +72,7 @@ Result<void> settle(const std::string& home, const std::string& name, LastingFat
 
 Result<std::vector<LastingFate>> ask_agent(const std::vector<std::string>& names) {
   auto agent = TRY(connect_unix(find_socket()));
-  const auto reply =
-      TRY(agent->call("GET", format("{}?names={}", kLastingPath, join(names, ",")), {}, kFatesWithin));
+  const auto reply = TRY(agent->call("GET", format("{}?names={}", kLastingPath, join(names, ",")), {}, kFatesWithin));
   if (reply.status != 200)
     return Error{
         Errc::kUnavailable, format("the controller answers {}: {}", reply.status, reply.body.substr(0, 512)), {}};
@@ -90,8 +88,9 @@ Result<void> sweep_lasting(const std::string& home, const AskFates& ask) {
     return {};
   TRY(make_folders(lasting + "/.passing"));
   for (std::size_t from = 0; from < all.size(); from += kLastingAtOnce) {
-    const std::vector<std::string> names(all.begin() + static_cast<std::ptrdiff_t>(from),
-                                         all.begin() + static_cast<std::ptrdiff_t>(std::min(from + kLastingAtOnce, all.size())));
+    const std::vector<std::string> names(
+        all.begin() + static_cast<std::ptrdiff_t>(from),
+        all.begin() + static_cast<std::ptrdiff_t>(std::min(from + kLastingAtOnce, all.size())));
     const auto fates = TRY(ask(names));
     for (std::size_t i = 0; i < names.size(); ++i) TRY(settle(home, names[i], fates.at(i)));
   }

@@ -28,7 +28,9 @@ class LastingSweep : public testing::Test {
     std::ofstream(home_ + "/lasting/" + name + "/data") << "x";
     fates_[name] = kPassing;
   }
-  bool has(const std::string& name) const { return ::access((home_ + "/lasting/" + name + "/data").c_str(), F_OK) == 0; }
+  bool has(const std::string& name) const {
+    return ::access((home_ + "/lasting/" + name + "/data").c_str(), F_OK) == 0;
+  }
   Result<void> sweep() {
     return sweep_lasting(home_, [this](const std::vector<std::string>& names) -> Result<std::vector<LastingFate>> {
       if (silent_)

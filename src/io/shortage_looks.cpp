@@ -45,7 +45,8 @@ void look_at_own_disk(const StockAsk& ask, Stocks& out) {
   if (ask.disk.empty() || ::statvfs(ask.disk.c_str(), &disk) != 0)
     return;
   const auto block = static_cast<std::int64_t>(disk.f_frsize);
-  out.disk = StockOf{static_cast<std::int64_t>(disk.f_bavail) * block, static_cast<std::int64_t>(disk.f_blocks) * block};
+  out.disk =
+      StockOf{static_cast<std::int64_t>(disk.f_bavail) * block, static_cast<std::int64_t>(disk.f_blocks) * block};
   if (disk.f_files > 0)
     out.files = StockOf{static_cast<std::int64_t>(disk.f_favail), static_cast<std::int64_t>(disk.f_files)};
   if (ask.disk_mb <= 0)

@@ -205,7 +205,7 @@ Result<SandboxNetwork> enter_sandbox_network(const SandboxPlace& place, const st
   const int host = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   if (host < 0)
     return os_error("/proc/self/ns/net");
-  if ( ::unshare(CLONE_NEWNET | CLONE_NEWUTS | (ipc == IpcSpace::kOwn ? CLONE_NEWIPC : 0)) != 0) {
+  if (::unshare(CLONE_NEWNET | CLONE_NEWUTS | (ipc == IpcSpace::kOwn ? CLONE_NEWIPC : 0)) != 0) {
     const Error error = os_error("cannot make namespaces for the task");
     ::close(host);
     return error;

@@ -45,6 +45,7 @@
 #include "shim/task_starter.h"
 #include "shim/told_lines.h"
 #include "shim/wait_set.h"
+#include "wire/container_word.h"
 #include "wire/sandbox_text.h"
 
 namespace lockstep {
@@ -61,7 +62,7 @@ constexpr std::int64_t kFenceSlackUs = kSecondUs;  // the agent, if there is one
 constexpr std::int64_t kFenceKillWaitUs = 2 * kSecondUs;
 constexpr std::int64_t kTellUs = kSecondUs;  // for a line of ours behind the end of the tasks
 constexpr std::int64_t kTimeNever = INT64_MAX;
-constexpr std::int64_t kBlockBytes = 512;              // of getrusage(2)
+constexpr std::int64_t kBlockBytes = 512;  // of getrusage(2)
 constexpr std::int64_t kSandboxWaitMinUs = kSecondUs, kSandboxWaitMaxUs = 30 * kSecondUs;
 constexpr std::int64_t kLaunchPatienceUs = kSecondUs;  // for files that take long to open; then it counts as started
 constexpr std::size_t kClientsMax = 64;                // connections
@@ -398,7 +399,7 @@ void Shim::try_sandbox() {
     sandbox_wait_us_ = std::clamp(2 * sandbox_wait_us_, kSandboxWaitMinUs, kSandboxWaitMaxUs);
     sandbox_at_us_ = boot_clock_us() + sandbox_wait_us_;
     started_at_us_ = kTimeNever;
-    sandbox_why_ = made.error().message;
+    sandbox_why_ = as_phrase(made.error().message, 500);  // plug-ins write several lines
     tell_agents(sandbox_line());
   } else if (!made.ok()) {
     failed_ = made.error();

@@ -102,9 +102,9 @@ void LiveUse::take_rates(const Tables& tables, const Node& node, Of& of, std::ve
     const WorkId work{sample.job, sample.attempt, sample.part};
     const auto known = of.container_cpu.find({work, sample.container});
     if (known != of.container_cpu.end() && sample.cpu >= known->second && window.us > 0)
-      of.containers[work].push_back(
-          {sample.container, of.measures.at, window, nanos_of(sample.cpu - known->second, window), sample.memory,
-           std::clamp<std::int64_t>(sample.disk, -1, kMost)});
+      of.containers[work].push_back({sample.container, of.measures.at, window,
+                                     nanos_of(sample.cpu - known->second, window), sample.memory,
+                                     std::clamp<std::int64_t>(sample.disk, -1, kMost)});
     fresh[{work, std::move(sample.container)}] = sample.cpu;
   }
   of.container_cpu = std::move(fresh);

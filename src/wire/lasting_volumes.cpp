@@ -19,7 +19,7 @@ Result<std::vector<LastingFate>> decode_lasting(std::string_view text, std::size
   std::vector<LastingFate> out;
   for (const json::value& one : *all) {
     const json::string* word = one.if_string();
-    out.push_back(!word              ? LastingFate::kUnknown
+    out.push_back(!word                ? LastingFate::kUnknown
                   : *word == "kept"    ? LastingFate::kKept
                   : *word == "passing" ? LastingFate::kPassing
                   : *word == "coming"  ? LastingFate::kComing

@@ -78,20 +78,16 @@ json::object object_of(const NodeSampling& s) { return {{"work_s", s.work_s}, {"
 json::object object_of(const NodeImages& i) { return {{"user_mb", i.user_mb}, {"free_percent", i.free_percent}}; }
 
 std::vector<std::pair<const char*, std::string*>> bounds_in(NodePressure& p) {
-  return {{"memory", &p.memory}, {"disk", &p.disk},               {"disk_files", &p.disk_files},
-          {"images", &p.images}, {"image_files", &p.image_files}, {"processes", &p.processes}};
+  return {{"memory", &p.memory},           {"disk", &p.disk},
+          {"disk_files", &p.disk_files},   {"images", &p.images},
+          {"image_files", &p.image_files}, {"processes", &p.processes}};
 }
 
 json::object object_of(const NodePressure& p) {
-  return {{"memory", p.memory},
-          {"disk", p.disk},
-          {"disk_files", p.disk_files},
-          {"images", p.images},
-          {"image_files", p.image_files},
-          {"processes", p.processes},
-          {"look_s", p.look_s},
-          {"lasts_s", p.lasts_s},
-          {"disk_mb", p.disk_mb}};
+  return {
+      {"memory", p.memory},           {"disk", p.disk},           {"disk_files", p.disk_files}, {"images", p.images},
+      {"image_files", p.image_files}, {"processes", p.processes}, {"look_s", p.look_s},         {"lasts_s", p.lasts_s},
+      {"disk_mb", p.disk_mb}};
 }
 
 // A misspelt name of a hook would be a hook that never runs.
@@ -227,8 +223,6 @@ Result<void> read_pressure(const json::object& o, NodePressure& p) {
   read(o, "look_s", p.look_s);
   read(o, "lasts_s", p.lasts_s);
   read(o, "disk_mb", p.disk_mb);
-  if (p.disk_mb < 0)
-    return Error{Errc::kInvalid, "must not be negative", "pressure.disk_mb"};
   TRY(in_range(p.look_s, 0, kDaySeconds, "pressure.look_s"));
   return in_range(p.lasts_s, 0, kDaySeconds, "pressure.lasts_s");
 }

@@ -49,12 +49,12 @@ struct NodeImages {
 // When the node says that it runs short of something (wire/shortage_bounds.h): the least that is to be left.
 struct NodePressure {
   std::string memory = "100Mi";
-  std::string disk = "10%", disk_files = "5%";      // of the file system of state_dir
-  std::string images = "15%", image_files = "5%";   // of that in which images lie, which is the same one
-  std::string processes;                            // of those that the machine may have; "" = it is not looked at
-  std::uint32_t look_s = 10;                        // between two looks; 0 = it never says so
-  std::uint32_t lasts_s = 300;                      // it goes on saying so for as long after it has enough again
-  std::int64_t disk_mb = 0;                         // what of the file system is this node's; 0 = all of it
+  std::string disk = "10%", disk_files = "5%";     // of the file system of state_dir
+  std::string images = "15%", image_files = "5%";  // of that in which images lie, which is the same one
+  std::string processes;                           // of those that the machine may have; "" = it is not looked at
+  std::uint32_t look_s = 10;                       // between two looks; 0 = it never says so
+  std::uint32_t lasts_s = 300;                     // it goes on saying so for as long after it has enough again
+  std::int64_t disk_mb = 0;                        // what of the file system is this node's; 0 = all of it
 };
 
 // How often an agent measures its node and what runs there.
@@ -96,8 +96,8 @@ struct AgentFile {
 };
 std::string encode(const AgentFile& file);
 Result<AgentFile> decode_agent_file(std::string_view text);
-// Takes "hooks", "health", "places", "sampling", "images" and "pressure" of another file of the same form; it may hold nothing
-// else.
+// Takes "hooks", "health", "places", "sampling", "images" and "pressure" of another file of the same form; it may hold
+// nothing else.
 Result<void> add_hook_settings(AgentFile& file, std::string_view text);
 
 // GET /v1/status, and what `lockstep status -o json` prints (with the local parts filled in).

@@ -65,7 +65,7 @@ TEST(AgentFile, WhatMeansNothingIsRefused) {
   EXPECT_EQ(refusal(R"({"pressure":{"memory":"1Gi","disk":"5%","lasts_s":0,"disk_mb":100}})"), "taken");
   EXPECT_EQ(refusal(R"({"pressure":{"disk":"much"}})"),
             "pressure.disk: \"much\" is neither a share (\"10%\") nor an amount (\"100Mi\")");
-  EXPECT_EQ(refusal(R"({"pressure":{"disk_mb":-1}})"), "pressure.disk_mb: must not be negative");
+  EXPECT_EQ(refusal(R"({"pressure":{"disk_mb":-1}})"), "pressure: disk_mb is no whole number from 0 on");
   EXPECT_EQ(refusal(R"({"health":{"program":"nhc"}})"), "health.program: \"nhc\" is no path from / on");
 }
 

@@ -53,7 +53,7 @@ inline constexpr const char* kNodeAddressVariable = "LOCKSTEP_SANDBOX_NODE_ADDRE
 
 inline constexpr const char* kRuntimeProgram = "runc";
 inline constexpr const char* kProcessFile = "process";  // what a program beside it is run with, but for its words
-inline constexpr const char* kImageOfLife = "image";  // which image it is made of; "image.VOLUME" of those it mounts
+inline constexpr const char* kImageOfLife = "image";    // which image it is made of; "image.VOLUME" of those it mounts
 inline constexpr const char* kLogFile = "log";
 inline constexpr int kOlderLogs = 4;
 inline constexpr std::uint64_t kLogBytesMax = 10 << 20;

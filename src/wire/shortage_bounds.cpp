@@ -9,7 +9,7 @@ struct Unit {
   std::string_view name;
   std::int64_t bytes;
 };
-constexpr Unit kUnits[] = {{"Ki", 1LL << 10}, {"Mi", 1LL << 20}, {"Gi", 1LL << 30}, {"Ti", 1LL << 40},
+constexpr Unit kUnits[] = {{"Ki", 1LL << 10}, {"Mi", 1LL << 20}, {"Gi", 1LL << 30},    {"Ti", 1LL << 40},
                            {"k", 1'000},      {"M", 1'000'000},  {"G", 1'000'000'000}, {"T", 1'000'000'000'000}};
 constexpr std::uint64_t kAmountMost = std::uint64_t{1} << 62;
 

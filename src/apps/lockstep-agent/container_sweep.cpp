@@ -16,7 +16,7 @@ namespace {
 constexpr Duration kLongest = minutes(10);
 constexpr Duration kQuiet = seconds(30);  // without jobs: then nothing of the last one is fresh
 constexpr Duration kLastingEvery = seconds(30);
-constexpr std::size_t kAtOnce = 8;        // users whose files are removed side by side
+constexpr std::size_t kAtOnce = 8;  // users whose files are removed side by side
 
 TaskPlan plan_removal(std::vector<std::string> words, std::uint32_t uid, const std::string& socket) {
   TaskPlan plan;

@@ -8,9 +8,7 @@ namespace {
 
 constexpr std::int64_t kMoreShare = 20;  // one part in so many of the disk is freed beyond what is lacking
 
-bool is_of_disk(Shortage::What what) {
-  return what != Shortage::What::kMemory && what != Shortage::What::kProcesses;
-}
+bool is_of_disk(Shortage::What what) { return what != Shortage::What::kMemory && what != Shortage::What::kProcesses; }
 
 // Nodes that share a machine are measured by their own work alone.
 StockAsk ask_of(const AgentFile& settings, std::shared_ptr<const Cgroups> groups) {
@@ -87,8 +85,8 @@ void PressureWatch::take(const Stocks& seen) {
                                    : 0) +
                                   (seen.disk ? seen.disk->total / kMoreShare : 0) + 1);
   if (lacks > 0 && !images_dropped_) {
-    log_line(LogLevel::kWarning, format("lockstep-agent: the disk runs short: images that nobody uses go, {} MiB at most",
-                                        lacks >> 20));
+    log_line(LogLevel::kWarning,
+             format("lockstep-agent: the disk runs short: images that nobody uses go, {} MiB at most", lacks >> 20));
     asks_.drop_images(static_cast<std::uint64_t>(lacks));
     std::erase_if(stocks, [](const Stock& stock) { return is_of_disk(stock.what); });  // the next look tells
   }

@@ -19,7 +19,7 @@ namespace lockstep {
 class PressureWatch {
  public:
   struct Asks {
-    std::function<void(std::vector<Shortage>)> told;      // the controller is to hear it (again)
+    std::function<void(std::vector<Shortage>)> told;       // the controller is to hear it (again)
     std::function<void(std::uint64_t bytes)> drop_images;  // as many that nobody uses as take so much
   };
   // settings: outlive it. groups: of this node's work; null where it has none.

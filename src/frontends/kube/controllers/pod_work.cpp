@@ -85,7 +85,7 @@ const User* owner_of(const Tables& tables) {
 struct ClaimedVolumes {
   std::map<std::string, std::string> paths;    // by the pod's own names of them
   std::map<std::string, std::uint64_t> bytes;  // likewise: of those that the local provisioner makes
-  std::vector<json::value> nodes;            // nodeAffinity.required of each that has one
+  std::vector<json::value> nodes;              // nodeAffinity.required of each that has one
 };
 
 // Another pod, which is not over, that would have the claim's volume first.

@@ -30,7 +30,10 @@ constexpr WorkloadKind kNodeAgent{"pods", "v1", "Pod", "kubelet"};
 constexpr std::string_view kPressedNodes = "nodes";
 constexpr const char* kEvictedReason = "Evicted";
 constexpr std::int32_t kAtOnce = 9;
-constexpr Duration kGrace = seconds(1);    // as kubelet gives under a hard threshold
+constexpr Duration kGrace = seconds(1);  // as kubelet gives under a hard threshold
+// Who has much on the disk is not killed so soon: whoever ends it well removes that, too. A while later it is gone.
+constexpr Duration kGraceOfDisk = seconds(10), kRemovalTakes = seconds(20);
+constexpr Duration kMemoryTakes = seconds(3);  // until the kernel counts what has ended no more
 constexpr Duration kLookAgain = seconds(1);
 constexpr Duration kFirstMeasures = seconds(30);  // a controller that has just begun knows nothing of use so long
 
@@ -76,7 +79,8 @@ std::string words_about(const Candidate& of, Scarce what) {
   const std::string resource = starved_resource(what);
   for (const ContainerUse& use : of.use) {
     const json::value* container = container_named(of.body, use.container);
-    const auto asked = container ? quantity_in(part(part(*container, "resources"), "requests"), resource) : std::nullopt;
+    const auto asked =
+        container ? quantity_in(part(part(*container, "resources"), "requests"), resource) : std::nullopt;
     const std::int64_t used = use_in(use, what), requested = asked ? asked->whole() : 0;
     if (container && used > requested)
       out += format("Container {} was using {}, request is {}, has larger consumption of {}. ", use.container,
@@ -102,14 +106,14 @@ class PressureEvictions final : public Reconciler {
     if (!worst)
       return;
     std::vector<Candidate> candidates;
-    bool measured = false, waits = false;
+    bool measured = true, waits = false;
     const auto& objects = view.objects();
     for (auto at = objects.lower_bound({std::string(kPodType), "", ""});
          at != objects.end() && std::get<0>(at->first) == kPodType; ++at) {
-      const auto pod = view.pod(std::get<1>(at->first), std::get<2>(at->first));
-      if (pod->node != node->meta.name)
-        continue;
       const PodRecords records = records_of_pod(view.tables(), *at->second);
+      if (!records.node || records.node->id != node->id)
+        continue;
+      const auto pod = view.pod(std::get<1>(at->first), std::get<2>(at->first));
       if (pod->reason == kEvictedReason || pod->deleting()) {
         waits = wait_for_end(view, *at->second, records, *worst, now, out) || waits;
         continue;
@@ -121,7 +125,7 @@ class PressureEvictions final : public Reconciler {
         continue;
       if (uses_)
         one.use = uses_(node->id, records.job->id);
-      measured = measured || std::ranges::any_of(one.use, [&](const ContainerUse& use) {
+      measured = measured && std::ranges::any_of(one.use, [&](const ContainerUse& use) {
                    return !is_of_disk(worst->what) || use.disk >= 0;
                  });
       for (const ContainerUse& use : one.use) one.used += use_in(use, worst->what);
@@ -131,7 +135,7 @@ class PressureEvictions final : public Reconciler {
     }
     if (waits || candidates.empty())
       return;
-    // Nobody has measured yet. In the end somebody has to go.
+    // Who has just begun has not been measured yet. In the end somebody has to go.
     if (!measured && now < worst->since + kFirstMeasures)
       return out.look_again(now + kLookAgain);
     evict(view, now, *std::ranges::min_element(candidates, {}, &Candidate::rank), *worst, out);
@@ -144,14 +148,15 @@ class PressureEvictions final : public Reconciler {
                            Instant now, Wishes& out) {
     if (!records.job)
       return false;
+    const bool disk = is_of_disk(worst.what);
     if (is_final(records.job->state))
-      return records.job->ended >= worst.measured;
+      return records.job->ended + (disk ? kRemovalTakes : kMemoryTakes) >= worst.measured;
     out.look_again(now + kLookAgain);
     if (is_deleting(pod))
       return true;
     const json::object body = body_of(pod);
     const Instant since = instant_of(view, evicted_at(body));
-    if (records.job->state == JobState::kCompleting && now >= since + kGrace)
+    if (records.job->state == JobState::kCompleting && now >= since + (disk ? kGraceOfDisk : kGrace))
       out.add(CancelJob{.target = {records.job->id, {}}, .signal = kAtOnce},
               {.records = {{records.job->id, records.job->meta.seq}}});
     return true;

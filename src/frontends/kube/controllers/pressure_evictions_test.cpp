@@ -47,11 +47,10 @@ struct PressureRig {
     rig.put_record(job);
     rig.put_record(task);
     Object object = object_of(
-        "pods",
-        json::parse(format(R"({{"metadata":{{"name":"{}","namespace":"n"}},"spec":{{"priority":{},"containers":[
+        "pods", json::parse(format(R"({{"metadata":{{"name":"{}","namespace":"n"}},"spec":{{"priority":{},"containers":[
             {{"name":"c","resources":{{"requests":{{"memory":"{}Mi"}}}}}}]}}}})",
-                           name, priority, requested))
-            .as_object());
+                                   name, priority, requested))
+                    .as_object());
     object.shows = {{.kind = Kind::kJob, .job = id}, {.kind = Kind::kTask, .job = id}};
     WorkloadRig::Staged staged{rig.tables, {}};
     rig.write(staged, std::move(object));
@@ -85,7 +84,8 @@ TEST(PressureEvictions, OneAfterTheOtherUntilThereIsEnough) {
   const JobId greedy = p.pod("greedy", 0, 10, 200), modest = p.pod("modest", 0, 100, 50);
   const JobId greedier = p.pod("greedier", 0, 10, 300), dear = p.pod("dear", 100, 10, 900);
   p.measures(true);
-  EXPECT_EQ(p.evicted(), std::vector<std::string>{"greedier"}) << "furthest above its request among the least important";
+  EXPECT_EQ(p.evicted(), std::vector<std::string>{"greedier"})
+      << "furthest above its request among the least important";
   const json::value status = p.rig.status("pods", "greedier");
   EXPECT_EQ(text_in(status, "phase"), "Failed");
   EXPECT_EQ(text_in(status, "message"),
@@ -147,6 +147,7 @@ TEST(PressureEvictions, ADoubledOrNewOneTakesNoSecondPod) {
   for (const auto& [id, job] : p.rig.tables.jobs) all.push_back({job->meta.seq, job, false});
   for (const auto& [key, task] : p.rig.tables.tasks) all.push_back({task->meta.seq, task, false});
   for (const auto& [key, object] : p.rig.tables.objects) all.push_back({object->meta.seq, object, false});
+  std::ranges::sort(all, {}, &Change::seq);
   p.rig.actor.restart(all);
   p.rig.run();
   EXPECT_EQ(p.evicted(), std::vector<std::string>{"b"});

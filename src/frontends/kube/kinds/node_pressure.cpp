@@ -13,29 +13,27 @@ struct ConditionWords {
   const char *type, *taint, *has, *has_message, *lacks, *lacks_message;
 };
 constexpr ConditionWords kMemoryWords{"MemoryPressure",
-                        kMemoryTaint,
-                        "KubeletHasSufficientMemory",
-                        "kubelet has sufficient memory available",
-                        "KubeletHasInsufficientMemory",
-                        "kubelet has insufficient memory available"};
+                                      kMemoryTaint,
+                                      "KubeletHasSufficientMemory",
+                                      "kubelet has sufficient memory available",
+                                      "KubeletHasInsufficientMemory",
+                                      "kubelet has insufficient memory available"};
 constexpr ConditionWords kDiskWords{"DiskPressure",
-                      "node.kubernetes.io/disk-pressure",
-                      "KubeletHasNoDiskPressure",
-                      "kubelet has no disk pressure",
-                      "KubeletHasDiskPressure",
-                      "kubelet has disk pressure"};
+                                    "node.kubernetes.io/disk-pressure",
+                                    "KubeletHasNoDiskPressure",
+                                    "kubelet has no disk pressure",
+                                    "KubeletHasDiskPressure",
+                                    "kubelet has disk pressure"};
 constexpr ConditionWords kPidWords{"PIDPressure",
-                      "node.kubernetes.io/pid-pressure",
-                      "KubeletHasSufficientPID",
-                      "kubelet has sufficient PID available",
-                      "KubeletHasInsufficientPID",
-                      "kubelet has insufficient PID available"};
+                                   "node.kubernetes.io/pid-pressure",
+                                   "KubeletHasSufficientPID",
+                                   "kubelet has sufficient PID available",
+                                   "KubeletHasInsufficientPID",
+                                   "kubelet has insufficient PID available"};
 constexpr const ConditionWords* kAll[] = {&kMemoryWords, &kDiskWords, &kPidWords};
 
 const ConditionWords& condition_words_of(Shortage::What what) {
-  return what == Shortage::What::kMemory      ? kMemoryWords
-         : what == Shortage::What::kProcesses ? kPidWords
-                                              : kDiskWords;
+  return what == Shortage::What::kMemory ? kMemoryWords : what == Shortage::What::kProcesses ? kPidWords : kDiskWords;
 }
 
 }  // namespace

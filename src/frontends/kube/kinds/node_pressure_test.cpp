@@ -65,8 +65,8 @@ TEST(NodePressure, ItsMarksKeepPodsOffThatDoNotBearThem) {
     return !node_keeps_off(group, node).empty();
   };
   EXPECT_TRUE(kept_off(R"({"metadata":{},"spec":{"containers":[{"name":"c"}]}})")) << "best effort";
-  EXPECT_FALSE(kept_off(
-      R"({"metadata":{},"spec":{"containers":[{"name":"c","resources":{"requests":{"memory":"1Mi"}}}]}})"));
+  EXPECT_FALSE(
+      kept_off(R"({"metadata":{},"spec":{"containers":[{"name":"c","resources":{"requests":{"memory":"1Mi"}}}]}})"));
   node.shortages.clear();
   const auto after = node_change(node, nullptr, tree, {});
   ASSERT_TRUE(after && after->marks);

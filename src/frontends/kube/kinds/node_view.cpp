@@ -149,7 +149,8 @@ std::vector<Counted> counted_of_node(const json::object& tree, const Node& node)
     const bool own = std::ranges::any_of(node.counted, [&](const Counted& one) {
       return one.name == name && std::ranges::find(node.added_counted, one) == node.added_counted.end();
     });
-    if (own || name == kEphemeralStorage || name.starts_with(kDevices) || (!pages && name.find('/') == name.npos) || out.size() >= kAsksMax)
+    if (own || name == kEphemeralStorage || name.starts_with(kDevices) || (!pages && name.find('/') == name.npos) ||
+        out.size() >= kAsksMax)
       continue;
     const auto amount = parse_quantity(text_of(value));
     const std::int64_t count = amount.ok() ? amount->whole() / (pages ? 1 << 20 : 1) : 0;

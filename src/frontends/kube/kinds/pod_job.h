@@ -19,11 +19,11 @@ namespace json = boost::json;
 struct PodSite {
   UserId user;  // whose the job is
   std::string account, qos;
-  std::int32_t nice = 0;                      // below 0: before others
-  std::map<std::string, std::string> claims;  // where claims lie on the node, by the volume's name
+  std::int32_t nice = 0;                             // below 0: before others
+  std::map<std::string, std::string> claims;         // where claims lie on the node, by the volume's name
   std::map<std::string, std::uint64_t> claim_bytes;  // how much may lie there, by the same; none: nobody counts
-  std::vector<json::value> volume_nodes;      // nodeAffinity.required of each volume that has one
-  std::vector<std::string> name_servers;      // of the cluster's names; empty: as on the node
+  std::vector<json::value> volume_nodes;             // nodeAffinity.required of each volume that has one
+  std::vector<std::string> name_servers;             // of the cluster's names; empty: as on the node
   NamespacesOf namespaces = [](const json::value&) { return std::vector<std::string>(); };
 };
 
