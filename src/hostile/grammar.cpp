@@ -98,11 +98,11 @@ constexpr Path kPaths[] = {
 };
 
 constexpr std::string_view kQueryWords[] = {
-    "id",         "user",   "state",      "partition",    "name",  "for",     "since",    "timeout_s",
-    "from",       "limit",  "columns",    "verbs",        "wait",  "direct",  "presence", "steps",
-    "from_us",    "to_us",  "account",    "history_days", "job",   "oneline", "detail",   "format",
-    "duplicates", "if_seq", "array",      "jobs",         "nodes", "all",     "weights",  "sort",
-    "users",      "states", "partitions", "qos",          "long",  "start",   "r",        "w"};
+    "id",    "user",    "state",        "partition", "name",    "for",      "since",  "timeout_s",  "from",
+    "limit", "columns", "verbs",        "wait",      "direct",  "presence", "steps",  "onlooker",   "from_us",
+    "to_us", "account", "history_days", "job",       "oneline", "detail",   "format", "duplicates", "if_seq",
+    "array", "jobs",    "nodes",        "all",       "weights", "sort",     "users",  "states",     "partitions",
+    "qos",   "long",    "start",        "r",         "w"};
 
 constexpr std::string_view kOddWords[] = {"",
                                           "0",

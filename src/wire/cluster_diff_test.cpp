@@ -165,7 +165,7 @@ TEST(ClusterDiff, ReferencesAreKnown) {
   EXPECT_NE(reference_error("partitions:\n  p: {nodes: n1, allow_qos: [old]}\nqos:\n  normal: {}\n", live, true), "");
   constexpr const char* kCheck =
       "health_checks:\n  burn: {nodes: ALL, class: %s, user: monitor, every: 1d, time_limit: 10m, script: \"true\"}\n"
-      "node_classes:\n  large: {nodes: n1}\n";
+      "nodes:\n  large: {nodes: n1}\n";
   EXPECT_EQ(reference_error(text_with(kCheck, "large"), live), "");
   EXPECT_EQ(
       reference_error(text_with(kCheck, "lrage"), live),

@@ -468,7 +468,7 @@ class Commands(unittest.TestCase):
     def test_states_of_partitions(self):
         c = self.c
         c.ok("scontrol", "create", "partitionname=night", "nodes=ALL")
-        self.addCleanup(lambda: c.ok("scontrol", "delete", "partitionname=night"))
+        self.addCleanup(lambda: (c.idle(), c.ok("scontrol", "delete", "partitionname=night")))
         c.ok("scontrol", "update", "partitionname=night", "state=DOWN")
         waits = c.wrap("true", "-p", "night")
         for state, takes, starts, short in (("DRAIN", False, True, "drain"), ("INACTIVE", False, False, "inact"),

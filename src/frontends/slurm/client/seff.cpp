@@ -110,14 +110,6 @@ std::string size_text(double kib) {
 
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
-// GPUs that a job held: whole ones, or what its shares of them come to.
-double gpus_held(std::string_view allocated) {
-  if (const double gpus = count_in(allocated, "gres/gpu="); gpus > 0)
-    return gpus;
-  constexpr double kMpsOfGpu = 100, kShardsOfGpu = 8;  // as --gres takes them
-  return count_in(allocated, "gres/mps=") / kMpsOfGpu + count_in(allocated, "gres/shard=") / kShardsOfGpu;
-}
-
 // Of a job that held GPUs: the time in which they computed, over its script and all of its steps.
 std::string gpu_report(const Rows& rows, double gpus, double elapsed) {
   double busy = 0, memory = 0;
@@ -150,7 +142,7 @@ std::string report(const Rows& rows) {
   out += format("Memory Utilized: {}\n", size_text(memory));
   out += held > 0 ? format("Memory Efficiency: {:.2f}% of {}\n", percent(memory, held), size_text(held))
                   : std::string("Memory Efficiency: the job had no bound\n");
-  if (const double gpus = gpus_held(job(kAllocated)); gpus > 0)
+  if (const double gpus = count_in(job(kAllocated), "gres/gpu="); gpus > 0)
     out += gpu_report(rows, gpus, elapsed);
   return out;
 }

@@ -279,6 +279,8 @@ void StepSession::connection_lost(const Error* why) {
 void StepSession::not_connected(const Error& why) {
   if (!attached_ && why.code == Errc::kExhausted)
     refused_ = why;  // a limit of ours, which will not go away by itself
+  else if (!attached_ && ask_.onlooker && why.code == Errc::kDenied)
+    refused_ = Error{why.code, words_of(&why), {}};  // the step is somebody else's
   if (fd_ >= 0)
     connect_at_ms_ = monotonic_ms() + kAskAgainMs;
   else
