@@ -284,6 +284,40 @@ TEST_F(Pods, of_a_higher_precedence_take_the_place_of_lower_ones) {
   EXPECT_EQ(core.tables.job(second)->state, JobState::kRunning);
 }
 
+// What the index of nodes does not know is waited for, too.
+TEST_F(Pods, counted_resources_alone_are_waited_for) {
+  nodes(1);
+  change(1, [](Node& node) { node.counted = {{"disk", 10}}; });
+  const auto wants = [](std::int64_t count) {
+    return with(pod(0), [&](GroupSpec& group) { group.per_task.counted = {{"disk", count}}; });
+  };
+  const JobId has = core.add_job(wants(8));
+  EXPECT_EQ(run(), 1u);
+  const JobId waits = core.add_job(wants(5));
+  EXPECT_EQ(run(), 0u);
+  EXPECT_EQ(run(), 0u);
+  core.end(has);
+  EXPECT_EQ(run(), 1u);
+  EXPECT_EQ(node_of(waits), 1u);
+}
+
+TEST_F(Pods, addresses_alone_are_waited_for) {
+  nodes(1);
+  change(1, [](Node& node) { node.task_range = "10.0.1.0/24"; });
+  const JobSpec one = with(pod(0), [](GroupSpec& group) { group.sandbox.network = TaskNetwork::kOwn; });
+  std::vector<JobId> there;
+  for (std::uint32_t i = 0; i < kAddressedMax; ++i) there.push_back(core.add_job(one));
+  std::size_t started = 0;
+  while (const std::size_t more = run()) started += more;
+  ASSERT_EQ(started, kAddressedMax);
+  const JobId waits = core.add_job(one);
+  EXPECT_EQ(run(), 0u);
+  EXPECT_EQ(run(), 0u);
+  core.end(there.front());
+  EXPECT_EQ(run(), 1u);
+  EXPECT_EQ(node_of(waits), 1u);
+}
+
 TEST_F(Pods, changed_labels_of_who_is_there_count) {
   nodes(1);
   const JobId there = core.add_job(pod(100, {{"app", "b"}}));

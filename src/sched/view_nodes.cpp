@@ -422,6 +422,9 @@ void PlannerView::release_all(const std::vector<Grant>& grants) {
     if (slot.node) {
       count_room(slot, 1);
       list(slot, grant.node);
+      // What the index of nodes does not know may be all that was given back: counted resources, an address.
+      if (node_usable(*slot.node))
+        gain(slot);
     }
   }
 }
