@@ -87,7 +87,9 @@ void Api::dispatch(Visit visit, const Routes::Found& found) {
   if (route.right == Right::kNobody || route.right == Right::kNode)
     return run(std::move(visit), found);
   Who who = identify(visit.http().peer, world_.view, own_uid_, world_.clock.now());
-  if (route.right == Right::kJudged && who.kind == Who::Kind::kNobody)
+  // Root of a node without work of its own there is nobody, too; what a front end tells nodes it tells it all the same.
+  const bool nobody = who.kind == Who::Kind::kNobody || (who.kind == Who::Kind::kRefused && who.root_of);
+  if (route.right == Right::kJudged && nobody)
     return run(std::move(visit), found);
   if (who.root_of && found.own && found.own->handler == &Api::update_node)
     return own_word(std::move(visit), who.root_of);

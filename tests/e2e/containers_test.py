@@ -273,7 +273,7 @@ class Containers(unittest.TestCase):
         join = f"srun --overlap -n1 {name}"
         job = self.c.sbatch(self.c.script(
             "#!/bin/bash\n#SBATCH -N1 -n2 -o joined.out\n"
-            f"srun -n1 {name} --container-image={self.image} sh -c 'echo one > /file; until [ -e /go ]; do sleep 0.02; done' &\n"
+            f"srun -n1 {name} --container-image={self.image} sh -c 'echo one > /part; busybox mv /part /file; until [ -e /go ]; do sleep 0.02; done' &\n"
             "first=$!\n"
             f"until {join}:exec cat /file 2>/dev/null; do sleep 0.05; done\n"
             f"{join}:exec cat /file\n{join} cat /file\n"

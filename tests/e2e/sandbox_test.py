@@ -84,7 +84,7 @@ class Sandboxes(unittest.TestCase):
             self.assertIn(f"{name}\n", self.output("web"))
         self.c.ok("scancel", str(job))
         self.c.wait(job, "CANCELLED")
-        self.assertEqual([t.get("address") for t in self.tasks(job)], [None, None])
+        self.assertEqual([t.get("address") for t in self.tasks(job)], addresses, "who ended shows what it had")
         for node in ("n1", "n2"):
             eventually(lambda: self.taken(node) == [], 10, f"addresses of {node}: {self.taken(node)}")
 

@@ -213,9 +213,10 @@ void NodeAgent::follow_staging() {
 }
 
 void NodeAgent::look_at_containers() {
-  containers_.look([this](std::uint32_t uid) { return logic_.jobs_of(uid); }, clock_.boot());
+  // First, or where work comes and goes all the time root's other sweep would always be under way.
   if (::geteuid() == 0 && welcome_)
     containers_.look_at_lasting(clock_.boot());
+  containers_.look([this](std::uint32_t uid) { return logic_.jobs_of(uid); }, clock_.boot());
   image_servers_.reap(clock_.boot());
   container_servers_.reap();
   places_.look(logic_.attempts());

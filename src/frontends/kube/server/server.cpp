@@ -302,9 +302,10 @@ std::vector<FrontRoute> KubeServer::routes() const {
        FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
          answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex, inner->powers.address()});
        })});
-  out.push_back({{"GET", kLastingPath, Right::kUser, Cost::kRead, kNoBody, "names"},
+  out.push_back({{"GET", kLastingPath, Right::kJudged, Cost::kRead, kNoBody, "names"},
                  FrontHandler([](std::shared_ptr<FrontVisit> visit) { answer_lasting(*visit); })});
-  out.push_back({{"GET", kServiceTablePath, Right::kUser, Cost::kRead, kNoBody, "epoch,version=number"},
+  // Root of a node asks, and is nobody to the cluster while it has no work there: what these tell is judged by them.
+  out.push_back({{"GET", kServiceTablePath, Right::kJudged, Cost::kRead, kNoBody, "epoch,version=number"},
                  FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
                    answer_service_table(*visit, *inner->service_table);
                  })});
