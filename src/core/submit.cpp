@@ -253,9 +253,7 @@ Result<void> check_nodes_could_run(const Tables& tables, const JobSpec& spec, co
 Result<void> check_partition(const Txn& txn, const JobSpec& spec, const Partition& plain, bool enters,
                              bool changes_limit) {
   if (enters && plain.closed)
-    return Error{Errc::kDenied,
-                 format("Required partition not available (inactive or drain): {} takes no new jobs", plain.meta.name),
-                 "partitions"};
+    return Error{Errc::kDenied, format("partition {} takes no new jobs", plain.meta.name), "partitions"};
   if (const auto word = partition_refuses(plain, spec.account, spec.qos)) {
     if (*word == "AccountNotAllowed")
       return Error{Errc::kDenied, format("account {} may not use partition {}", spec.account, plain.meta.name),

@@ -48,7 +48,7 @@ HttpCaller caller_of(const Peer& peer, std::uint32_t own_uid) {
     case Peer::How::kForwarded:
       return {peer.uid == 0 || peer.uid == own_uid ? Lane::kReserved : Lane::kUser, format("uid {}", peer.uid)};
     case Peer::How::kCertificate:
-      return {peer.certificate_role == "admin" ? Lane::kReserved
+      return {peer.certificate_role == "admin"                                                    ? Lane::kReserved
               : peer.certificate_name.starts_with("user:") || peer.certificate_role == kGuestRole ? Lane::kUser
                                                                                                   : Lane::kMember,
               peer.certificate_name};

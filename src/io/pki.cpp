@@ -378,9 +378,8 @@ Result<std::string> ClusterCa::sign_guest(const std::string& request_pem, const 
 }
 
 Result<std::string> ClusterCa::sign(const std::string& request_pem, const CertificateAsk& ask) const {
-  const ReadRequest read = TRY(
-      parse_request(request_pem, is_our_kind,
-                    "the certificate request has no key of the curve P-256: use `lockstep node join`"));
+  const ReadRequest read = TRY(parse_request(
+      request_pem, is_our_kind, "the certificate request has no key of the curve P-256: use `lockstep node join`"));
   const Key& key = read.key;
   const auto made = TRY(inner_->make(key.get(), ask));
   return certificate_text(made.get());

@@ -16,9 +16,9 @@ namespace lockstep {
 // What a verified certificate says of its holder.
 struct CertificateName {
   bool present = false;
-  std::string name;    // CN
-  std::string role;    // OU
-  std::string serial;  // hex, lower case
+  std::string name;                 // CN
+  std::string role;                 // OU
+  std::string serial;               // hex, lower case
   std::vector<std::string> groups;  // O
 };
 

@@ -139,6 +139,7 @@ struct TreeCopy::Walk {
   TreeCopy& copy;
   bool measures = false, last_try = false;
   std::uint64_t mount = 0;
+  struct stat target {};  // the directory that it is all copied to
   CopyCount found;
   std::string piece = {};
 
@@ -272,6 +273,8 @@ struct TreeCopy::Walk {
       return failed_at(path);
     bool ours = false;
     OwnFd to = TRY(open_target(task, names_in(task.to), ours));
+    if (::fstat(to.get(), &target) != 0)
+      return failed_at(path);
     const std::string to_path = path_of(task, names_in(task.to));
     TRY(directory(std::move(from), path, to.get(), to_path, 0));
     // One that was there before keeps what it is.
@@ -358,6 +361,8 @@ struct TreeCopy::Walk {
     struct stat facts {};
     if (::fstat(dir.get(), &facts) != 0)
       return failed_at(path);
+    if (facts.st_dev == target.st_dev && facts.st_ino == target.st_ino)
+      return lasting(path, "a directory cannot be copied into itself");
     if (::mkdirat(to, to_name.c_str(), 0700) != 0 && errno != EEXIST)
       return failed_at(to_path);
     OwnFd into(::openat(to, to_name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

@@ -112,6 +112,19 @@ TEST_F(TreeCopyTest, AFileBecomesTheNameOrLiesInADirectory) {
   EXPECT_EQ(in_file(top_ + "/kept/deep/name"), "1");
 }
 
+TEST_F(TreeCopyTest, ADirectoryIsNotCopiedIntoItself) {
+  write("/from/a/x", "1");
+  for (const char* name : {"", "/scratch"}) {
+    const auto copied = in(name, "copy");
+    ASSERT_FALSE(copied.ok()) << name;
+    EXPECT_NE(copied.error().message.find("a directory cannot be copied into itself"), std::string::npos)
+        << copied.error().message;
+    EXPECT_LT(copied.error().message.size(), 200u);
+    EXPECT_NE(::access((top_ + "/scratch/copy/copy/copy").c_str(), F_OK), 0);
+    EXPECT_NE(::access((top_ + "/scratch/copy/scratch/copy/scratch").c_str(), F_OK), 0);
+  }
+}
+
 TEST_F(TreeCopyTest, NoLinkLeadsOutOfTheScratch) {
   write("/from/f", "1");
   ASSERT_EQ(::symlink((top_ + "/from").c_str(), (top_ + "/scratch/link").c_str()), 0);

@@ -287,9 +287,8 @@ kube::RequestSigner signs_requests(const ClusterCa& ca) {
             RequestFacts facts = TRY(read_request(pem));
             return Subject{std::move(facts.name), std::move(facts.groups)};
           },
-          .sign = [&ca](const std::string& pem, const Subject& subject, Duration valid) {
-            return ca.sign_guest(pem, subject.name, subject.groups, valid);
-          }};
+          .sign = [&ca](const std::string& pem, const Subject& subject,
+                        Duration valid) { return ca.sign_guest(pem, subject.name, subject.groups, valid); }};
 }
 
 // Kubernetes' API, on the same port. port: where the controller listens, known before anybody can ask.
@@ -335,8 +334,8 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
                               port, address = address_for_pods(options.address), signer = signs_requests(ca)] {
     return std::make_unique<kube::Reconcilers>(
         kube::all_controllers(
-            ca_pem, uses,
-            [port, address] { return address.empty() ? std::string() : format("{}:{}", address, *port); }, signer),
+            ca_pem, uses, [port, address] { return address.empty() ? std::string() : format("{}:{}", address, *port); },
+            signer),
         admission);
   };
 }

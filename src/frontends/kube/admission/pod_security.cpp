@@ -19,7 +19,7 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::uint32_t kNewest = 34;  // the minor version that "latest" means
+constexpr std::uint32_t kNewest = 34;                    // the minor version that "latest" means
 constexpr std::size_t kCheckedMax = 300, kToldMax = 16;  // pods that are there, when a namespace changes its level
 constexpr const char* kLabel = "pod-security.kubernetes.io/";
 
@@ -505,8 +505,8 @@ std::vector<std::string> warnings_of_level(const Tables& tables, const Object& n
   }
   std::vector<std::string> out;
   if (checked < all)
-    out.push_back(format("new PodSecurity enforce level only checked against the first {} of {} existing pods", checked,
-                         all));
+    out.push_back(
+        format("new PodSecurity enforce level only checked against the first {} of {} existing pods", checked, all));
   if (!found.empty())
     out.push_back(format("existing pods in namespace {} violate the new PodSecurity enforce level \"{}\"",
                          quoted(ns.meta.name), now.text));

@@ -36,7 +36,8 @@ std::string unfit(const json::value& spec, const RequestSigner::Subject& subject
     return "usages must contain \"client auth\"";
   if (subject.name.empty())
     return "subject's common name is empty";
-  if (subject.name.starts_with("system:node:") || std::ranges::find(subject.groups, "system:masters") != subject.groups.end())
+  if (subject.name.starts_with("system:node:") ||
+      std::ranges::find(subject.groups, "system:masters") != subject.groups.end())
     return format("use of {} signer with the user {} or the group system:masters is not allowed", kClientSigner,
                   subject.name);
   return "";

@@ -28,9 +28,10 @@ struct CertificateRig : WorkloadRig {
   void ask(const char* name, const char* request, const char* conditions,
            const char* usages = R"(["client auth","digital signature"])") {
     std::string time = time_text(now, {});
-    put(kRequests, R"({"metadata":{"name":")" + std::string(name) + R"(","creationTimestamp":")" + time +
-                       R"("},"spec":{"signerName":"kubernetes.io/kube-apiserver-client","expirationSeconds":600,"usages":)" +
-                       usages + R"(,"request":")" + request + R"("},"status":{"conditions":)" + conditions + "}}");
+    put(kRequests,
+        R"({"metadata":{"name":")" + std::string(name) + R"(","creationTimestamp":")" + time +
+            R"("},"spec":{"signerName":"kubernetes.io/kube-apiserver-client","expirationSeconds":600,"usages":)" +
+            usages + R"(,"request":")" + request + R"("},"status":{"conditions":)" + conditions + "}}");
   }
   json::object look(const char* name) const {
     const auto at = tables.objects.find({kRequests, "", name});
@@ -44,7 +45,7 @@ constexpr const char* kApproved = R"([{"type":"Approved","status":"True"}])";
 
 TEST(Certificates, ApprovedRequestsAreSigned) {
   CertificateRig rig;
-  rig.ask("waits", "YW5uL2Rldg==", "[]");      // ann/dev
+  rig.ask("waits", "YW5uL2Rldg==", "[]");  // ann/dev
   rig.ask("fine", "YW5uL2Rldg==", kApproved);
   rig.ask("denied", "YW5uL2Rldg==", R"([{"type":"Approved","status":"True"},{"type":"Denied","status":"True"}])");
   rig.run();

@@ -187,12 +187,13 @@ class ClaimController final : public Reconciler {
     if (const auto volume = find_volume(view, claim, tree))
       return bind(claim, tree, *volume, out);
     if (!ours && storage)
-      return tell(view, claim, now, "ExternalProvisioning",
-                  format("Waiting for a volume to be created either by the external provisioner '{}' or manually by the "
-                         "system administrator. If volume creation is delayed, please verify that the provisioner is "
-                         "running and correctly registered.",
-                         text_in(rules, "provisioner")),
-                  out);
+      return tell(
+          view, claim, now, "ExternalProvisioning",
+          format("Waiting for a volume to be created either by the external provisioner '{}' or manually by the "
+                 "system administrator. If volume creation is delayed, please verify that the provisioner is "
+                 "running and correctly registered.",
+                 text_in(rules, "provisioner")),
+          out);
     if (!storage && !storage_class_of(tree).empty())
       return tell(view, claim, now, "ProvisioningFailed",
                   format("storageclass.storage.k8s.io {} not found", quoted(storage_class_of(tree))), out, kWarning);

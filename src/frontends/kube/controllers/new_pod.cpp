@@ -205,8 +205,8 @@ void NewPods::wish(Wishes& out) {
       const std::string& name = pods_[i].name;
       add_reading(read, {std::string(kPodType), ns, name}, 0);
       bodies.push_back(std::move(pods_[i].body));
-      bodies.emplace_back(
-          PutObject{event_about(view_, now_, owner_, kind_, kNormal, "SuccessfulCreate", words(kind_, owner_, true, name)), 0});
+      bodies.emplace_back(PutObject{
+          event_about(view_, now_, owner_, kind_, kNormal, "SuccessfulCreate", words(kind_, owner_, true, name)), 0});
     }
     for (CommandBody& quota : quotas) bodies.push_back(std::move(quota));
     quotas.clear();
@@ -229,7 +229,8 @@ void wish_failed_create(Wishes& out, const ObjectView& view, Instant now, const 
 void wish_pod_gone(Wishes& out, const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
                    const Object& pod) {
   out.add(RemoveObject{pod.type, pod.meta.ns, pod.meta.name, pod.meta.seq}, resting_on(owner),
-          {PutObject{event_about(view, now, owner, kind, kNormal, "SuccessfulDelete", words(kind, owner, false, pod.meta.name)),
+          {PutObject{event_about(view, now, owner, kind, kNormal, "SuccessfulDelete",
+                                 words(kind, owner, false, pod.meta.name)),
                      0}});
 }
 

@@ -49,7 +49,8 @@ std::vector<Typed> kinds_of(const ObjectView& view, const json::value& spec) {
       for (const json::value& version : list_in(rule, "apiVersions"))
         for (const json::value& resource : list_in(rule, "resources")) {
           const std::string g(text_of(group)), v(text_of(version)), r(text_of(resource));
-          if (out.size() >= kKindsMost || (g + v + r).find('*') != std::string::npos || r.find('/') != std::string::npos)
+          if (out.size() >= kKindsMost || (g + v + r).find('*') != std::string::npos ||
+              r.find('/') != std::string::npos)
             continue;
           if (auto found = typed(view, g, v, r); found && found->schema)
             out.push_back(std::move(*found));

@@ -39,11 +39,9 @@ const char* label_out_of_use(std::string_view label) {
       {"failure-domain.beta.kubernetes.io/region",
        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead"},
       {"failure-domain.beta.kubernetes.io/zone", "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"},
-      {"beta.kubernetes.io/instance-type",
-       "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"},
+      {"beta.kubernetes.io/instance-type", "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"},
       {"app.kubernetes.io/created-by", "deprecated since v1.9"},
-      {"scheduler.alpha.kubernetes.io/preferAvoidPods",
-       "deprecated since v1.22; use Taints and Tolerations instead"},
+      {"scheduler.alpha.kubernetes.io/preferAvoidPods", "deprecated since v1.22; use Taints and Tolerations instead"},
       {"node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"},
   };
   const auto at = known.find(label);

@@ -1,8 +1,9 @@
 #include "frontends/kube/machinery/yaml_text.h"
 
+#include <gtest/gtest.h>
+
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <gtest/gtest.h>
 
 #include "wire/yaml.h"
 
@@ -13,7 +14,8 @@ TEST(YamlText, ReadsAsKubernetesWritesIt) {
   const json::value value = json::parse(
       R"({"kind":"ConfigMap","data":{"b":"true","a":"x: y","empty":""},"list":[{"n":1,"m":[1,2]},"s",[],{}],"no":null})");
   EXPECT_EQ(yaml_text(value),
-            "data:\n  a: \"x: y\"\n  b: \"true\"\n  empty: \"\"\nkind: ConfigMap\nlist:\n- m:\n  - 1\n  - 2\n  \"n\": 1\n- s\n"
+            "data:\n  a: \"x: y\"\n  b: \"true\"\n  empty: \"\"\nkind: ConfigMap\nlist:\n- m:\n  - 1\n  - 2\n  \"n\": "
+            "1\n- s\n"
             "- []\n- {}\n\"no\": null\n");
 }
 

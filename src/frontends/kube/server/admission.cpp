@@ -117,7 +117,8 @@ std::optional<Status> judge(Request& request, const Kinds& kinds, PolicyBook& po
     if (auto refused = check_pod_security(read->tables, request.kind->type, *object, request.warnings))
       return refused;
   if (request.kind->type == "namespaces" && object && old)
-    add_warnings(request, warnings_of_level(read->tables, object_of("namespaces", *object), object_of("namespaces", *old)));
+    add_warnings(request,
+                 warnings_of_level(read->tables, object_of("namespaces", *object), object_of("namespaces", *old)));
   const KindOf kind_of = [&](std::string_view group, std::string_view version,
                              std::string_view kind) -> std::optional<ParameterKind> {
     for (const Kinds::Ref& one : kinds.all())

@@ -1,5 +1,5 @@
-// What /healthz, /livez and /readyz answer, plain or with ?verbose, and the checks below them. Who gets an answer at all
-// has one that says so: the state was read and the log is led before anybody is listened to.
+// What /healthz, /livez and /readyz answer, plain or with ?verbose, and the checks below them. Who gets an answer at
+// all has one that says so: the state was read and the log is led before anybody is listened to.
 #pragma once
 
 #include <optional>

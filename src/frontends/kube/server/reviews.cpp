@@ -74,7 +74,8 @@ std::vector<Cause> faults_of(const json::value& spec, bool of_self) {
                    "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified",
                    "spec.resourceAttributes"});
   if (!of_self && text_in(spec, "user").empty() && texts_in(spec, "groups").empty())
-    out.push_back({"FieldValueInvalid", "Invalid value: \"\": at least one of user or group must be specified", "spec.user"});
+    out.push_back(
+        {"FieldValueInvalid", "Invalid value: \"\": at least one of user or group must be specified", "spec.user"});
   return out;
 }
 

@@ -162,8 +162,7 @@ void append_shown(std::string& out, const Request& request, const Object& object
   else if (is_scale(request))
     out += json::serialize(scale_of(shown_tree(request, object), scale_paths(request)));
   else if (object.type == kNodes || object.type == kPods || object.type == kNamespaces || is_going(object) ||
-           is_node_lease(object) ||
-           is_converted(object.type, request.api_version) ||
+           is_node_lease(object) || is_converted(object.type, request.api_version) ||
            (request.kind->custom && (request.kind->custom->has_defaults || request.kind->custom->notes_version)))
     append_tree(out, request, object, seq, then);
   else

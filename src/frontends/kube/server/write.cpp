@@ -11,8 +11,8 @@
 #include "frontends/kube/kinds/node_change.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/rules.h"
-#include "frontends/kube/kinds/warnings.h"
 #include "frontends/kube/kinds/versions.h"
+#include "frontends/kube/kinds/warnings.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/json_patch.h"
 #include "frontends/kube/machinery/json_tree.h"
@@ -579,8 +579,7 @@ Answered<Draft> draft_of_update(Request& request, const Ref<Object>& before, jso
                                       text_at(metadata, "name"), request.target.name));
   const std::string uid = text_at(metadata, "uid"), version = text_at(metadata, "resourceVersion");
   if (request.target.verb == "patch" && !is_apply(request) && !uid.empty() && uid != uid_text(before->meta.uid))
-    return invalid_object(request, draft.tree,
-                          {field_invalid("metadata.uid", json::value(uid), "field is immutable")});
+    return invalid_object(request, draft.tree, {field_invalid("metadata.uid", json::value(uid), "field is immutable")});
   if (!uid.empty() && uid != uid_text(before->meta.uid))
     return Status::conflict(request.resource(), request.target.name,
                             format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid,
@@ -707,8 +706,8 @@ Answered<json::object> patched(const Request& request, json::object tree) {
   std::string api_version;
   const std::string asked(sent_kind(request, api_version).kind), kind_now = text_at(made, "kind");
   if (!kind_now.empty() && kind_now != asked)
-    return bad_patch(format("no kind {} is registered for {} here: it is {}", quoted(kind_now),
-                            text_at(made, "apiVersion"), asked));
+    return bad_patch(
+        format("no kind {} is registered for {} here: it is {}", quoted(kind_now), text_at(made, "apiVersion"), asked));
   if (const std::string ns = text_at(metadata_of(made), "namespace");
       request.kind->namespaced && !ns.empty() && ns != request.target.ns)
     return Status::bad_request("the namespace of the provided object does not match the namespace sent on the request");
@@ -836,7 +835,8 @@ Answered<Deletion> deletion_of(Request& request) {
     return Status::invalid(
         {"meta.k8s.io", "DeleteOptions"}, "",
         {{"FieldValueNotSupported",
-          format("Unsupported value: \"{}\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"", policy),
+          format("Unsupported value: \"{}\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
+                 policy),
           "propagationPolicy"}});
   const bool deletes = (orphans && orphans->is_bool()) || !query_of(request.http(), "orphanDependents").empty();
   if (policy.empty() && !deletes && keeps_dependents(request.kind->type)) {

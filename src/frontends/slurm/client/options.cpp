@@ -162,7 +162,8 @@ Result<void> OptionSet::set(std::string_view name, Given given) {
   const std::size_t row = row_of(name);
   const OptionDef& def = option_table()[row];
   const std::string where = where_given(def.name, given);
-  if (!printable(given.text))
+  const bool one_line = is_list(def.name) || std::string_view(def.name) == "checkpoint-file";
+  if (!printable(given.text) || (one_line && given.text.find('\n') != std::string::npos))
     return invalid(format("{}: the value holds control characters", where), def.name);
   if (def.standing == Standing::kRefused)
     return Error{Errc::kUnsupported, format("{}: {}", where, def.about), def.name};

@@ -105,7 +105,8 @@ constexpr Sentence kOfTheInvalid[] = {{"partition", "Invalid partition name spec
                                       {"reservation", "Requested reservation is invalid"},
                                       {"licenses", "Invalid license specification"},
                                       {"time", "Requested time limit is invalid (missing or exceeds some limit)"}};
-constexpr Sentence kOfTheDenied[] = {{"reservation", "Access denied to requested reservation"},
+constexpr Sentence kOfTheDenied[] = {{"partitions", "Required partition not available (inactive or drain)"},
+                                     {"reservation", "Access denied to requested reservation"},
                                      {"account", "Invalid account or account/partition combination specified"},
                                      {"qos", "Invalid qos specification"},
                                      {"nice", "Invalid --nice value"},
