@@ -61,13 +61,28 @@ json::object as_asked_about(const json::object& tree, bool has_own_name) {
 json::object with_own_name(json::object changed, const json::object& tree) {
   json::value& value = changed["metadata"];
   json::object& metadata = value.is_object() ? value.get_object() : value.emplace_object();
-  for (const char* own : {"name", "namespace", "generateName", "creationTimestamp"}) {
+  for (const char* own : {"name", "namespace", "generateName", "creationTimestamp", "ownerReferences"}) {
     if (const json::value* was = member(part(tree, "metadata"), own))
       metadata[own] = *was;
     else
       metadata.erase(own);
   }
   return changed;
+}
+
+json::object labels_in(const json::object& pod) {
+  const json::object* labels = member_object(part(pod, "metadata"), "labels");
+  return labels ? *labels : json::object();
+}
+
+// By which the owner knows its pods: what does not fit is no pod of its, and it would make others without end.
+LabelSelector selector_of(const Object& owner, const WorkloadKind& kind) {
+  const json::object body = body_of(owner);
+  const json::value& spec = part(body, "spec");
+  if (kind.kind != "ReplicationController")
+    return selector_in(spec);
+  const json::object* labels = member_object(spec, "selector");
+  return labels ? select_labels(*labels) : LabelSelector{{}, true};
 }
 
 // Of an event about a pod that was made, or deleted.
@@ -173,7 +188,14 @@ NewPods::Door NewPods::pass_webhooks(json::object& tree, bool has_own_name, cons
   }
   if (!told.verdict->changed)
     return Door::kOpen;
-  tree = with_own_name(std::move(*told.verdict->changed), tree);
+  json::object changed = with_own_name(std::move(*told.verdict->changed), tree);
+  const LabelSelector knows = selector_of(owner_, kind_);
+  if (knows.matches(labels_in(tree)) && !knows.matches(labels_in(changed))) {
+    refusal =
+        format("webhooks have changed the labels by which {} {} knows its pods", kind_.kind, quoted(owner_.meta.name));
+    return Door::kShut;
+  }
+  tree = std::move(changed);
   if (auto refused = complete(view_, now_, tree)) {
     refusal = *refused;
     return Door::kShut;

@@ -9,7 +9,7 @@ namespace lockstep::kube {
 namespace {
 
 // Webhooks whose answer is there at the second look.
-class SlowWebhooks final : public PodAdmission {
+class SlowWebhooks : public PodAdmission {
  public:
   Told take(const Question& question, Instant) override {
     if (out <= question.waiting) {
@@ -21,9 +21,9 @@ class SlowWebhooks final : public PodAdmission {
     if (question.waiting > 0)
       return {std::nullopt, millis(10)};
     --out;
-    return {answer(question.pod), {}};
+    return {answer_of(question.pod), {}};
   }
-  PodVerdict answer(json::object pod) const {
+  virtual PodVerdict answer_of(json::object pod) const {
     if (!refusal.empty())
       return {Status::forbidden({"", "pods"}, "", refusal), std::nullopt};
     pod["spec"].as_object()["containers"].as_array().push_back(
@@ -113,6 +113,26 @@ TEST(PodAdmission, AJobThatIsRefusedIsRememberedWhileTheyAreAsked) {
   rig.advance(seconds(30));
   EXPECT_EQ(rig.names("pods").size(), 3u) << "they are made without";
   EXPECT_LE(rig.webhooks->asked, 12u);
+}
+
+TEST(PodAdmission, APodThatItsMakerWouldNotKnowIsNotMade) {
+  struct Renaming final : SlowWebhooks {
+    PodVerdict answer_of(json::object pod) const override {
+      pod["metadata"].as_object()["labels"] = json::object{{"app", "other"}};
+      pod["metadata"].as_object()["ownerReferences"] = json::array();
+      return {std::nullopt, std::move(pod)};
+    }
+  };
+  HookedRig rig(std::make_shared<Renaming>());
+  rig.put("mutatingwebhookconfigurations.admissionregistration.k8s.io", hook_for("pods"));
+  rig.put("replicasets.apps", kHookedSet);
+  rig.advance(seconds(30));
+  EXPECT_TRUE(rig.names("pods").empty());
+  EXPECT_LE(rig.webhooks->asked, 30u) << "later and later";
+  ASSERT_FALSE(rig.events().empty());
+  EXPECT_NE(rig.events()[0].find("webhooks have changed the labels by which ReplicaSet \"web\" knows its pods"),
+            std::string::npos)
+      << rig.events()[0];
 }
 
 TEST(PodAdmission, OthersAreNotAskedAbout) {
