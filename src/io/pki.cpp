@@ -26,6 +26,7 @@ namespace {
 constexpr Duration kCaValid = hours(24 * 3650);
 constexpr Duration kClockSkew = minutes(10);  // machines disagree about the time
 constexpr Duration kGuestSkew = minutes(5);   // as other signers date back
+constexpr std::size_t kGuestNameMax = 58;     // behind "guest:": a common name has 64 characters at most
 constexpr int kRsaBitsMin = 2048, kRsaBitsMax = 8192;
 constexpr std::size_t kPemMax = 64 << 10;
 
@@ -365,7 +366,12 @@ Result<RequestFacts> read_request(const std::string& pem) {
   const ReadRequest read = TRY(parse_guest_request(pem));
   const X509_NAME* subject = X509_REQ_get_subject_name(read.request.get());
   const auto names = name_parts(subject, NID_commonName);
-  return RequestFacts{names.empty() ? std::string() : names.front(), name_parts(subject, NID_organizationName)};
+  // Of several some readers show the first and some the last: who approves must see the one that counts.
+  if (names.size() != 1 || names.front().empty())
+    return invalid(format("the certificate request's subject has {} common names: it must have one", names.size()));
+  if (names.front().size() > kGuestNameMax)
+    return invalid(format("the certificate request's common name is longer than {} characters", kGuestNameMax));
+  return RequestFacts{names.front(), name_parts(subject, NID_organizationName)};
 }
 
 Result<std::string> ClusterCa::sign_guest(const std::string& request_pem, const std::string& name,

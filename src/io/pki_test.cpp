@@ -222,6 +222,10 @@ TEST(ClusterCa, GuestsHaveKeysOfTheirOwnKind) {
     EXPECT_LE(read->life, hours(1) + minutes(5));
   }
   EXPECT_FALSE(read_request(request_of("-newkey rsa:1024", "/CN=ann")).ok());
+  // Who approves it would read another name than the one it is signed for.
+  EXPECT_FALSE(read_request(request_of("-newkey ed25519", "/CN=bea/CN=harmless")).ok());
+  EXPECT_FALSE(read_request(request_of("-newkey ed25519", "/O=dev")).ok());
+  EXPECT_FALSE(read_request(request_of("-newkey ed25519", "/CN=" + std::string(59, 'n'))).ok());
   EXPECT_FALSE(read_request("rubbish").ok());
   const std::string request = request_of("-newkey ed25519", "/CN=ann");
   EXPECT_FALSE((*ca)->sign_guest(request, std::string(60, 'n'), {}, hours(1)).ok());
