@@ -92,6 +92,10 @@ class KubePressure(unittest.TestCase):
         self.assertRegex(status["message"], r"^The node was low on resource: memory\. Threshold quantity: 100Mi, available: \d+Ki\. "
                                             r"Container main was using \d+\w*, request is 0, has larger consumption of memory\. $")
         self.assertEqual(self.condition("greedy", "pod", "DisruptionTarget"), "True")
+        eventually(lambda: self.get("greedy")["status"]["containerStatuses"][0]["state"].get("terminated"), what="its containers have ended")
+        eventually(lambda: not self.c.ok("squeue", "-h", "-n", "greedy").strip(), what="its job has ended")
+        self.assertEqual(self.get("greedy")["status"]["reason"], "Evicted")
+        self.assertIn("terminated", self.get("greedy")["status"]["containerStatuses"][0]["state"])
         self.assertIn("Evicted", [reason for reason, _ in self.events("greedy")])
         self.assertEqual(self.taints("n1"), ["memory-pressure"])
         self.assertEqual(self.condition("n2", "node", "MemoryPressure"), "False", "its neighbour has its own memory")

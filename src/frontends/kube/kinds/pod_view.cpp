@@ -21,6 +21,7 @@ constexpr std::string_view kOwnConditions[] = {"PodReadyToStartContainers", "Ini
 // Of ours, those that are there only while they are true.
 constexpr std::string_view kPassing[] = {"PodResizePending", "PodResizeInProgress"};
 
+constexpr const char* kEvictedReason = "Evicted";
 constexpr const char* kWritten = "$written";  // in the stored tree: while its records are of this version
 
 // Grows with every change of the job or its task.
@@ -339,8 +340,8 @@ void show_pod(json::object& tree, const Object& pod, const PodRecords& records, 
   if (records.job->state == JobState::kPending)
     show_waiting(of);
   else if (is_final(records.job->state) && pod_has_ended(tree) &&
-           !of.status().as_object().contains("containerStatuses"))
-    return;
+           !of.status().as_object().contains("containerStatuses") && text_in(of.status(), "reason") != kEvictedReason)
+    return;  // somebody else has said how it ended; of one that its node sent away the records know the rest
   else if (is_final(records.job->state) && records.job->state != JobState::kCompleted && !records.job->started)
     show_never_placed(of);
   else
