@@ -564,7 +564,13 @@ void NodeAgent::tell_shortages(std::vector<Shortage> shortages) {
       words.push_back(format("{}: {} left, {} wanted", wire::word(one.what), one.available, one.threshold));
   if (!words.empty())
     meter_.look_soon();
-  if (!words.empty())
+  // Said once, not at each look.
+  const auto said = [&](const Shortage& one) {
+    return !one.acute || std::ranges::any_of(facts_.shortages, [&](const Shortage& before) {
+      return before.what == one.what && before.acute;
+    });
+  };
+  if (!std::ranges::all_of(shortages, said))
     say("this node runs short of " + join(words, "; "));
   facts_.shortages = std::move(shortages);
   tell_facts();
