@@ -26,6 +26,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kRemovalsAtOnce = 4;
+constexpr int kRemovalTries = 1000, kRemovalPauseUs = 2'000;
 constexpr std::int64_t kTmpfsMax = std::int64_t{1} << 30;  // megabytes
 
 void warn_of_places(const std::string& text) { log_line(LogLevel::kWarning, "lockstep-agent: " + text); }
@@ -149,7 +150,7 @@ Result<void> JobPlaces::note(const LaunchAttempt& launch) {
   if (!ready_)
     return {};
   const std::string name = place_name(launch.job, launch.attempt);
-  reap();
+  await_removal(name);
   if (removing_.contains(name))
     return conflict("its places on this node are being removed");
   const ProcessSpec& process = launch.process;
@@ -185,6 +186,16 @@ void JobPlaces::reap() {
   for (auto it = removing_.begin(); it != removing_.end();)
     it =
         it->second->pid <= 0 || ::waitpid(it->second->pid, nullptr, WNOHANG) != 0 ? removing_.erase(it) : std::next(it);
+}
+
+// A grown job may come back to a node in the moment in which what it left there before a crash is removed: to wait for
+// that is milliseconds, and to refuse the job would close the node.
+void JobPlaces::await_removal(const std::string& name) {
+  reap();
+  for (int tries = 0; removing_.contains(name) && tries < kRemovalTries; ++tries) {
+    ::usleep(kRemovalPauseUs);
+    reap();
+  }
 }
 
 std::set<std::string> JobPlaces::names() const {

@@ -35,6 +35,7 @@ class JobPlaces {
   struct Removal;
   Result<void> prepare() const;
   void reap();
+  void await_removal(const std::string& name);  // two seconds at most
   std::set<std::string> names() const;
 
   std::string shim_, places_, scratch_;
