@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
   int rank, size, sum = 0, got = -1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Barrier(MPI_COMM_WORLD);  // all are past MPI_Init, which speaks for itself where another is gone
   if (rank == 1) {
     if (!strcmp(what, "abort"))
       MPI_Abort(MPI_COMM_WORLD, 3);
