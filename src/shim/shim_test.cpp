@@ -211,9 +211,10 @@ const std::string kHello(kShimHello.substr(0, kShimHello.size() - 1));
 // --- a life ---
 
 TEST_F(ShimTest, TellsTheAgentOfItsStartAndItsEndAndGoes) {
-  Wire agent = begin(step("echo hello; exit 7"));
+  Wire agent = begin(step("until [ -e go ]; do sleep 0.01; done; echo hello; exit 7"));
   EXPECT_EQ(agent.line(), kHello);
   EXPECT_EQ(agent.line(), "started");
+  std::ofstream(dir_ + "/go");  // so that the task lives when the shim writes down its process
   EXPECT_EQ(agent.line(), "started") << "an end says all there is to know";
   EXPECT_EQ(agent.line(), "ended 0:7:0:0");
   EXPECT_EQ(agent.line(), "") << "nothing is left to do";

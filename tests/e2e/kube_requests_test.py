@@ -66,6 +66,37 @@ class Requests(unittest.TestCase):
         self.assertTrue(text.startswith("apiVersion: v1\ndata:\n  a: "), text)
         self.assertEqual(self.root.ask("GET", "/readyz?verbose")[1].splitlines()[-1], "readyz check passed")
 
+    def test_deep_objects(self):
+        """As deep as objects may be, on every way that reads them again. One that was patched once ended the controller."""
+        self.root.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {"metadata": {"name": "deeps.example.org"}, "spec": {
+            "group": "example.org", "scope": "Namespaced", "names": {"plural": "deeps", "kind": "Deep"}, "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}]}})
+        path = "/apis/example.org/v1/namespaces/default/deeps"
+        eventually(lambda: self.root.ask("GET", path)[0] == 200, what="the kind is served")
+        before = self.c.controller_pid()
+        for depth in (30, 31, 32, 33, 60, 190):
+            inner = 1
+            for _ in range(depth):
+                inner = {"a": inner}
+            one = f"{path}/d{depth}"
+            made = {"apiVersion": "example.org/v1", "kind": "Deep", "metadata": {"name": f"d{depth}", "finalizers": ["example.org/kept"]}, "spec": inner}
+            self.root.must("POST", path, made)
+            self.patch(one, {"metadata": {"labels": {"depth": str(depth)}}})
+            self.root.must("PATCH", one + "?fieldManager=m", {**made, "metadata": {"name": f"d{depth}", "labels": {"b": "c"}}}, kind="application/apply-patch+yaml")
+            read = self.root.must("GET", one)
+            self.root.must("PUT", one, {**read, "more": 1})
+            for accept in ("application/json", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"):
+                self.assertEqual(self.root.open("GET", path, accept=accept).status, 200, accept)
+            self.assertEqual(self.root.open("GET", one, accept="application/yaml", headers={"User-Agent": "curl/8"}).status, 200)
+            self.root.must("DELETE", one)
+            self.patch(one, {"metadata": {"finalizers": None}})
+            eventually(lambda: self.root.ask("GET", one)[0] == 404, what="it goes")
+        self.assertEqual(self.c.controller_pid(), before, "and the controller is the same")
+        inner = 1
+        for _ in range(250):
+            inner = {"a": inner}
+        self.refused(400, "POST", path, {"apiVersion": "example.org/v1", "kind": "Deep", "metadata": {"name": "deeper"}, "spec": inner})
+
     def test_warnings(self):
         def warned(path, body, method="POST", **words):
             reply = self.root.open(method, path, body, **words)

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <vector>
 
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/quota.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/records.h"
 
 namespace lockstep::kube {
@@ -184,7 +184,7 @@ std::optional<Status> apply_limit_ranges(const Tables& tables, std::string_view 
   std::vector<json::value> bodies;
   for (auto at = tables.objects.lower_bound({ranges, ns, ""});
        at != tables.objects.end() && std::get<0>(at->first) == ranges && std::get<1>(at->first) == ns; ++at)
-    bodies.push_back(json::parse(at->second->body.get()));
+    bodies.push_back(parse_own(at->second->body.get()));
   if (type == kLimitedPods)
     for (const json::value& range : bodies) default_containers(tree, defaults_of(range));
   std::vector<std::string> faults;

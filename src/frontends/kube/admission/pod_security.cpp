@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <functional>
 #include <map>
 #include <set>
@@ -13,6 +12,7 @@
 #include "frontends/kube/kinds/sysctls.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/quoted.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/records.h"
 
 namespace lockstep::kube {
@@ -498,7 +498,7 @@ std::vector<std::string> warnings_of_level(const Tables& tables, const Object& n
     if (++all > kCheckedMax)
       continue;
     ++checked;
-    const json::value body = json::parse(at->second->body.get());
+    const json::value body = parse_own(at->second->body.get());
     if (std::string faults = level_faults(now.level, now.minor, body.as_object()); !faults.empty())
       if (Found& one = found[std::move(faults)]; one.count++ == 0)
         one.first = at->second->meta.name;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/cel/functions.h"
@@ -132,7 +131,7 @@ const PolicyBook::Compiled& PolicyBook::compiled(const Object& policy) {
     return *kept;
   auto made = std::make_shared<Compiled>();
   made->seq = policy.meta.seq;
-  made->body = json::parse(policy.body.get());
+  made->body = parse_own(policy.body.get());
   for (const auto& [list, into] :
        {std::pair{"matchConditions", &made->conditions}, std::pair{"variables", &made->variables}})
     for (const json::value& one : list_in(made->spec(), list))
@@ -219,7 +218,7 @@ std::optional<Status> PolicyBook::check(const Tables& tables, const AdmissionAtt
   const json::value old = attempt.old ? json::value(*attempt.old) : json::value();
 
   for (; at != tables.objects.end() && std::get<0>(at->first) == type; ++at) {
-    const json::value binding = json::parse(at->second->body.get());
+    const json::value binding = parse_own(at->second->body.get());
     const json::value& bound = part(binding, "spec");
     const auto policy = tables.objects.find({kPolicies, "", text_in(bound, "policyName")});
     if (policy == tables.objects.end())

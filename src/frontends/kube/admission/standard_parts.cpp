@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/records.h"
 
 namespace lockstep::kube {
@@ -64,7 +64,7 @@ std::optional<Status> apply_runtime_class(const Tables& tables, json::object& po
   const auto at = tables.objects.find({kRuntimeClasses, "", name});
   if (at == tables.objects.end())
     return pod_rejected(pod, format("RuntimeClass \"{}\" not found", name));
-  const json::value body = json::parse(at->second->body.get());
+  const json::value body = parse_own(at->second->body.get());
   if (const json::object* overhead = member_object(part(body, "overhead"), "podFixed");
       overhead && !overhead->empty()) {
     if (said && !said->empty() && !same_json(*said, *overhead))

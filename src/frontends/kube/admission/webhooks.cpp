@@ -11,6 +11,7 @@
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/records.h"
 
 namespace lockstep::kube {
@@ -99,7 +100,7 @@ std::optional<Endpoint> endpoint_of(const Tables& tables, const std::string& ns,
                       });
     if (!ours)
       continue;
-    const json::value body = json::parse(slice.body.get());
+    const json::value body = parse_own(slice.body.get());
     std::optional<std::int64_t> number;
     for (const json::value& port : list_in(body, "ports"))
       if (text_in(port, "name") == port_name)
@@ -137,7 +138,7 @@ Result<WebhookTarget> target_of_service(const Tables& tables, const json::value&
   const auto at = tables.objects.find({"services", ns, name});
   if (at == tables.objects.end())
     return not_found(format("service \"{}\" not found", name));
-  const json::value service = json::parse(at->second->body.get());
+  const json::value service = parse_own(at->second->body.get());
   for (const json::value& one : list_in(part(service, "spec"), "ports")) {
     if (integer_in(one, "port") != port)
       continue;
@@ -176,7 +177,7 @@ std::vector<Webhook> webhooks_for(const Tables& tables, Webhook::Sort sort, cons
   if (is_exempt(attempt))
     return out;
   each_object(tables, sort == Webhook::Sort::kMutating ? kMutating : kValidating, [&](const Object& configuration) {
-    const json::value body = json::parse(configuration.body.get());
+    const json::value body = parse_own(configuration.body.get());
     for (const json::value& one : list_in(body, "webhooks")) {
       const bool any_version = text_in(one, "matchPolicy") != "Exact";
       const json::array& rules = list_in(one, "rules");

@@ -1,7 +1,6 @@
 #include "frontends/kube/controllers/new_object.h"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 
 #include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/store/stored_object.h"
@@ -18,7 +17,7 @@ void wish_new(Wishes& out, const ObjectView& view, Instant now, std::string_view
   out.add(PutObject{std::move(object), 0}, std::move(read));
 }
 
-json::object body_of(const Object& object) { return json::parse(object.body.get()).as_object(); }
+json::object body_of(const Object& object) { return parse_own(object.body.get()).as_object(); }
 
 Object with_body(const Object& object, const json::object& body) {
   Object changed = object;

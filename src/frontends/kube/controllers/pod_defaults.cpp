@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/records.h"
 
 namespace lockstep::kube {
@@ -106,7 +106,7 @@ std::optional<Status> use_account(const Tables& tables, json::object& pod) {
   if (!account)
     return forbidden(pod,
                      format("error looking up service account {}/{}: serviceaccount \"{}\" not found", ns, name, name));
-  const json::value body = json::parse(account->body.get());
+  const json::value body = parse_own(account->body.get());
   if (list_in(spec_of(pod), "imagePullSecrets").empty() && !list_in(body, "imagePullSecrets").empty())
     spec["imagePullSecrets"] = list_in(body, "imagePullSecrets");
   const json::value &own = part(spec, "automountServiceAccountToken"),
@@ -142,7 +142,7 @@ struct Priority {
 };
 
 Priority of_class(const Object& object) {
-  const json::value body = json::parse(object.body.get());
+  const json::value body = parse_own(object.body.get());
   Priority out{object.meta.name, integer_in(body, "value").value_or(0)};
   if (const std::string policy = text_in(body, "preemptionPolicy"); !policy.empty())
     out.preemption = policy;
@@ -157,7 +157,7 @@ Priority standard_priority(const Tables& tables) {
   const std::string type(kClasses);
   for (auto at = tables.objects.lower_bound({type, "", ""});
        at != tables.objects.end() && std::get<0>(at->first) == type; ++at) {
-    if (!flag_in(json::parse(at->second->body.get()), "globalDefault"))
+    if (!flag_in(parse_own(at->second->body.get()), "globalDefault"))
       continue;
     Priority one = of_class(*at->second);
     if (!out || one.value < out->value)

@@ -1,7 +1,6 @@
 #include "frontends/kube/controllers/pod_work.h"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/controllers/new_object.h"
@@ -108,7 +107,7 @@ bool others_use(const Tables& tables, const json::object& pod, const std::string
 Result<std::string> path_to_be(const Tables& tables, const json::object& pod, const Object& claim,
                                const json::object& tree) {
   const auto storage = find(tables, kStorageClasses, "", storage_class_of(tree));
-  const json::value rules = storage ? json::parse(storage->body.get()) : json::value();
+  const json::value rules = storage ? parse_own(storage->body.get()) : json::value();
   if (text_in(rules, "provisioner") != kLocalProvisioner || is_deleting(claim) ||
       text_in(part(tree, "spec"), "volumeMode") == "Block" || others_use(tables, pod, claim.meta.name, true))
     return Error{Errc::kUnavailable, "pod has unbound immediate PersistentVolumeClaims", {}};
@@ -168,7 +167,7 @@ std::vector<std::string> name_servers_of(const Tables& tables) {
   const auto dns = find(tables, "services", "kube-system", "kube-dns");
   if (!dns)
     return {};
-  const std::string address = text_in(part(json::parse(dns->body.get()), "spec"), "clusterIP");
+  const std::string address = text_in(part(parse_own(dns->body.get()), "spec"), "clusterIP");
   return address.empty() || address == "None" ? std::vector<std::string>{} : std::vector<std::string>{address};
 }
 

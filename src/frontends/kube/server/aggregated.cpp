@@ -67,7 +67,7 @@ void AggregatedApis::meet(const std::shared_ptr<FrontHands>& hands) {
 }
 
 void AggregatedApis::take(const Object& object, bool there) {
-  const json::value body = json::parse(object.body.get());
+  const json::value body = parse_own(object.body.get());
   const json::value& spec = part(body, "spec");
   const std::pair<std::string, std::string> key{text_in(spec, "group"), text_in(spec, "version")};
   const auto known = apis_.find(key);
@@ -263,7 +263,7 @@ void AggregatedApis::tell(const AggregatedApi& api, bool available, const char* 
   if (at == hands_->tables().objects.end())
     return;
   const Object& before = *at->second;
-  json::value body = json::parse(before.body.get());
+  json::value body = parse_own(before.body.get());
   json::value& status = body.as_object()["status"];
   if (!status.is_object())
     status.emplace_object();

@@ -9,6 +9,7 @@
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/server/pass_on.h"
 #include "frontends/kube/server/shown.h"
+#include "frontends/kube/store/stored_object.h"
 
 namespace lockstep::kube {
 
@@ -189,7 +190,7 @@ std::string stored_version(const Kind& kind, const Object& object) {
   const auto at = object.body.rfind(format("\"{}\":\"", kVersionNote));
   if (at == std::string::npos)
     return storage;
-  const json::value body = json::parse(object.body.get());
+  const json::value body = parse_own(object.body.get());
   const std::string noted = text_in(body, kVersionNote);
   return noted.empty() ? storage : noted;
 }

@@ -1,12 +1,11 @@
 #include "frontends/kube/server/custom_kinds.h"
 
-#include <boost/json/parse.hpp>
-
 #include "base/log_line.h"
 #include "base/text.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/records.h"
 
 namespace lockstep::kube {
@@ -60,7 +59,7 @@ void CustomKinds::change(const Tables&, const Change& change) {
 void CustomKinds::take(const Object& definition, bool there) {
   const std::string& type = definition.meta.name;
   kinds_.remove_type(type);
-  const json::value body = json::parse(definition.body.get());
+  const json::value body = parse_own(definition.body.get());
   if (!there || !is_established(body))
     return;
   json::object whole = body.as_object();

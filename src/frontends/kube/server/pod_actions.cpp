@@ -1,6 +1,5 @@
 #include "frontends/kube/server/pod_actions.h"
 
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/mutant.h"
@@ -13,6 +12,7 @@
 #include "frontends/kube/machinery/selectors.h"
 #include "frontends/kube/server/body.h"
 #include "frontends/kube/server/pods.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
 
 namespace lockstep::kube {
@@ -53,7 +53,7 @@ Answered<Ref<Object>> budget_of(const Tables& tables, const Object& pod) {
   const std::string type(kBudgets), ns = pod.meta.ns;
   for (auto at = tables.objects.lower_bound({type, ns, ""});
        at != tables.objects.end() && std::get<0>(at->first) == type && std::get<1>(at->first) == ns; ++at) {
-    const json::value body = json::parse(at->second->body.get());
+    const json::value body = parse_own(at->second->body.get());
     const auto wanted = read_label_selector(part(part(body, "spec"), "selector"));
     if (!wanted.ok() || !wanted->matches(labels))
       continue;
@@ -84,7 +84,7 @@ bool is_ready(const json::object& pod) {
 // The budget with one disruption less; nothing: it is not asked for this pod.
 Answered<std::optional<CommandBody>> take_from(const Object& budget, const json::object& pod, const std::string& name,
                                                const std::string& now) {
-  json::object body = json::parse(budget.body.get()).as_object();
+  json::object body = parse_own(budget.body.get()).as_object();
   const json::value &spec = part(body, "spec"), &status = part(body, "status");
   if (!is_ready(pod)) {
     const std::string policy = text_in(spec, "unhealthyPodEvictionPolicy");

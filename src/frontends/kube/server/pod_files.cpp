@@ -91,7 +91,7 @@ class PodFiles {
     const auto at = tables_.objects.find({type, ns(), name});
     if (at == tables_.objects.end() || (read_bytes_ += at->second->body.size()) > kReadBytesMax)
       return std::nullopt;
-    const json::value body = json::parse(at->second->body.get());
+    const json::value body = parse_own(at->second->body.get());
     Values out;
     if (const json::object* data = member_object(body, "data"))
       for (const auto& [key, value] : *data)

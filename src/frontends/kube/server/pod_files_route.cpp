@@ -1,7 +1,6 @@
 #include "frontends/kube/server/pod_files_route.h"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
@@ -74,7 +73,7 @@ namespace {
 // "coming": a claim is, its volume is not there yet.
 std::string_view fate_of(const Tables& tables, const std::string& name) {
   if (const auto at = tables.objects.find({std::string(kVolumes), "", name}); at != tables.objects.end()) {
-    const json::value body = json::parse(at->second->body.get());
+    const json::value body = parse_own(at->second->body.get());
     const auto* notes = at->second->meta.extra ? &at->second->meta.extra->annotations : nullptr;
     const bool ours = notes && std::ranges::any_of(*notes, [](const auto& note) {
                         return note.first == "pv.kubernetes.io/provisioned-by" && note.second == kLocalProvisioner;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
@@ -12,6 +11,7 @@
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/server/http_reply.h"
 #include "frontends/kube/server/proxy_links.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
 
 namespace lockstep::kube {
@@ -63,7 +63,7 @@ Answered<Place> pod_place(const Tables& tables, const std::string& ns, const Pro
   const auto pod = tables.objects.find({std::string(kPods), ns, to.name});
   if (pod == tables.objects.end())
     return Status::not_found({"", "pods"}, to.name);
-  const json::value body = json::parse(pod->second->body.get());
+  const json::value body = parse_own(pod->second->body.get());
   const std::int64_t port = port_of_pod(body.as_object(), to.port);
   if (port < 1 || port > UINT16_MAX)
     return Status::bad_request(format("invalid port \"{}\" of pod {}", to.port, to.name));
@@ -78,7 +78,7 @@ Answered<Place> service_place(const Tables& tables, const std::string& ns, const
   std::string port_name = to.port;
   if (const auto number = parse_int(to.port)) {
     bool found = false;
-    const json::value body = json::parse(service->second->body.get());
+    const json::value body = parse_own(service->second->body.get());
     for (const json::value& one : list_in(part(body, "spec"), "ports"))
       if (integer_in(one, "port") == *number && !std::exchange(found, true))
         port_name = text_in(one, "name");
@@ -98,7 +98,7 @@ Answered<Place> service_place(const Tables& tables, const std::string& ns, const
           return label.first == "kubernetes.io/service-name" && label.second == to.name;
         }))
       continue;
-    const json::value body = json::parse(slice.body.get());
+    const json::value body = parse_own(slice.body.get());
     for (const json::value& port : list_in(body, "ports"))
       for (const json::value& one : list_in(body, "endpoints")) {
         const json::value &ready = part(part(one, "conditions"), "ready"), &pod = part(one, "targetRef");

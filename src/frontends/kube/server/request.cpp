@@ -1,13 +1,13 @@
 #include "frontends/kube/server/request.h"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/protobuf.h"
 #include "frontends/kube/machinery/yaml_text.h"
 #include "frontends/kube/server/indented.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/object_share.h"
 
 namespace lockstep::kube {
@@ -117,7 +117,7 @@ void add_warnings(Request& request, std::vector<std::string> warnings) {
 void answer_body(const Request& request, std::string_view type, std::string body, int status) {
   HttpResponse response{status, std::string(type), std::move(body), {}};
   if (request.accepted.yaml && type == kJsonType && response.body.size() <= kYamlMax) {
-    response.body = yaml_text(json::parse(response.body));
+    response.body = yaml_text(parse_own(response.body));
     response.content_type = "application/yaml";
   }
   std::string all;

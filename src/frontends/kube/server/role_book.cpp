@@ -1,8 +1,8 @@
 #include "frontends/kube/server/role_book.h"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 
+#include "frontends/kube/store/stored_object.h"
 #include "model/records.h"
 
 namespace lockstep::kube {
@@ -128,7 +128,7 @@ void RoleBook::take(const Object& object, bool there) {
     is_role ? void(roles_.erase(name)) : void(bindings_.erase(name));
     return;
   }
-  const json::object body = json::parse(object.body.get()).as_object();
+  const json::object body = parse_own(object.body.get()).as_object();
   if (is_role) {
     Role role{read_rules(body), {}, {}};
     if (object.meta.extra)

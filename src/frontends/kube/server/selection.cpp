@@ -1,7 +1,6 @@
 #include "frontends/kube/server/selection.h"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/kinds/node_view.h"
@@ -10,6 +9,7 @@
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/quoted.h"
 #include "frontends/kube/machinery/selectors.h"
+#include "frontends/kube/store/stored_object.h"
 
 namespace lockstep::kube {
 
@@ -96,7 +96,7 @@ Answered<Selection> selection_of(const Request& request) {
   selection.by_body = [visit = request.visit, converted = &request.converted, fields = std::move(*fields)](
                           const Object& object, const PodRecords* then) {
     const auto made = converted->find({object.meta.uid, object.meta.seq});
-    json::value body = made != converted->end() ? json::value(made->second) : json::parse(object.body.get());
+    json::value body = made != converted->end() ? json::value(made->second) : parse_own(object.body.get());
     if (object.type == kNodes) {
       const auto read = visit->read();
       if (const Node* node = read->tables.node(object.meta.name))

@@ -1,12 +1,12 @@
 #include "frontends/kube/server/service_addresses.h"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 #include <set>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/field_error.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/store/stored_object.h"
 
 namespace lockstep::kube {
 
@@ -86,7 +86,7 @@ void ServiceAddresses::change(const Tables& before, const Change& change) {
 }
 
 void ServiceAddresses::count(const Object& object, int sign) {
-  const json::object body = json::parse(object.body.get()).as_object();
+  const json::object body = parse_own(object.body.get()).as_object();
   const json::value* spec = body.if_contains("spec");
   if (!spec)
     return;

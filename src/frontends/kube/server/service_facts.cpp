@@ -1,10 +1,9 @@
 #include "frontends/kube/server/service_facts.h"
 
-#include <boost/json/parse.hpp>
-
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/store/stored_object.h"
 
 namespace lockstep::kube {
 
@@ -34,7 +33,7 @@ bool flag_or(const json::value& value, std::string_view key, bool otherwise) {
 }  // namespace
 
 ServiceFact fact_of_service(const Object& service) {
-  const json::value body = json::parse(service.body.get());
+  const json::value body = parse_own(service.body.get());
   const json::value& spec = part(body, "spec");
   ServiceFact out;
   out.space = service.meta.ns;
@@ -77,7 +76,7 @@ std::optional<ServiceEnds> ends_of_slice(const Object& slice) {
         service = &value;
   if (!service || service->empty())
     return std::nullopt;
-  const json::value body = json::parse(slice.body.get());
+  const json::value body = parse_own(slice.body.get());
   if (text_in(body, "addressType") != "IPv4")
     return std::nullopt;
   ServiceEnds out;

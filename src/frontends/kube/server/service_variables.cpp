@@ -1,10 +1,9 @@
 #include "frontends/kube/server/service_variables.h"
 
-#include <boost/json/parse.hpp>
-
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/store/stored_object.h"
 #include "model/records.h"
 
 namespace lockstep::kube {
@@ -19,7 +18,7 @@ std::string variable_name(std::string text) {
 }
 
 void add_service(Variables& out, const Object& service) {
-  const json::value body = json::parse(service.body.get());
+  const json::value body = parse_own(service.body.get());
   const json::value& spec = part(body, "spec");
   const std::string ip = text_in(spec, "clusterIP");
   const json::array& ports = list_in(spec, "ports");

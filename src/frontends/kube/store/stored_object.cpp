@@ -53,7 +53,7 @@ void append_pairs(std::string& out, std::string_view name, const Pairs& pairs) {
 std::optional<std::string> mended_body(const Object& object, const MetaExtra& extra) {
   if (object.body.find(R"("ownerReferences":[)") == std::string::npos)
     return std::nullopt;
-  json::object body = json::parse(object.body.get()).as_object();
+  json::object body = parse_own(object.body.get()).as_object();
   json::object& metadata = body["metadata"].as_object();
   json::value* references = metadata.if_contains("ownerReferences");
   if (!references || !references->is_array())
@@ -85,6 +85,12 @@ bool truth(const json::object& object, std::string_view name) {
 }
 
 }  // namespace
+
+json::value parse_own(std::string_view text, json::storage_ptr storage) {
+  json::parse_options options;
+  options.max_depth = kOwnDepthMax;
+  return json::parse({text.data(), text.size()}, std::move(storage), options);
+}
 
 std::string uid_text(Uid uid) {
   const std::string digits = format("{:016x}", uid.value);
@@ -184,7 +190,7 @@ void append_text(std::string& out, const Object& object, const ShownAs& as, Dura
 json::object tree_of(const Object& object, const ShownAs& as, Duration wall_offset, json::storage_ptr storage) {
   std::string text;
   append_text(text, object, as, wall_offset);
-  return json::parse(text, std::move(storage)).as_object();
+  return parse_own(text, std::move(storage)).as_object();
 }
 
 }  // namespace lockstep::kube

@@ -8,6 +8,8 @@
 
 #include <boost/json/object.hpp>
 #include <boost/json/storage_ptr.hpp>
+#include <boost/json/value.hpp>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +23,11 @@ namespace json = boost::json;
 
 // What each stored body begins with.
 inline constexpr std::string_view kBodyStart = R"({"metadata":{)";
+
+// JSON that was written here: an object, or what stands around some (a list, a review). It is deeper than the parser
+// takes by default. What others send is parsed with an error code.
+inline constexpr std::size_t kOwnDepthMax = 208;
+json::value parse_own(std::string_view text, json::storage_ptr storage = {});
 
 // How a client wants to see an object.
 struct ShownAs {
