@@ -306,9 +306,21 @@ struct Compose {
     return one;
   }
 
-  // "trainer-worker-3", as far as host names can be that.
+  static bool is_host_name(std::string_view name) {
+    return !name.empty() && std::ranges::all_of(name, [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+    });
+  }
+
+  // "trainer-worker-3", or "trainer", as far as host names can be that.
   static std::string host_name_of(const Job& job, const GroupSpec& group, const Task& task) {
     constexpr std::size_t kLabelMax = 63;
+    if (group.sandbox.named_as_job && is_host_name(job.spec->name)) {
+      std::string name = job.spec->name.substr(0, kLabelMax);
+      while (name.ends_with('-') || name.ends_with('.')) name.pop_back();
+      if (!name.empty())
+        return name;
+    }
     const std::string number = format("-{}", task.index);
     std::string name;
     for (const char c : job.spec->name + (group.name.empty() ? "" : "-" + group.name)) {

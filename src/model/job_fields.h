@@ -283,6 +283,7 @@ constexpr void describe(V& v, const Sandbox*) {
   v("volumes", &Sandbox::volumes, bounded::Items{kVolumesMax});
   v("front_end_files", &Sandbox::front_end_files);
   v("host_name", &Sandbox::host_name, bounded::kName);
+  v("named_as_job", &Sandbox::named_as_job);
   v("domain", &Sandbox::domain, bounded::kName);
   v("aliases", &Sandbox::aliases, bounded::Items{kAsksMax});
   v("lookup", &Sandbox::lookup);

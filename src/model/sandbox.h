@@ -136,6 +136,7 @@ struct Sandbox {
   // The front end that made the job is asked for files and variables before a container starts: SandboxFiles.
   bool front_end_files = false;
   std::string host_name, domain;   // "" = the job's, the group's and the task's; none
+  bool named_as_job = false;       // where host_name is "": the job's alone
   std::vector<HostAlias> aliases;  // lines of /etc/hosts
   NameLookup lookup;
   std::vector<PublishedPort> published;

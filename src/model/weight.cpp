@@ -199,7 +199,7 @@ void weigh(Weigher& w, const ContainerRights& rights) {
 }
 
 void weigh(Weigher& w, const Sandbox& sandbox) {
-  w.fields(10);
+  w.fields(11);
   w.list("volumes", sandbox.volumes, [&](const SandboxVolume& volume) {
     w.fields(2);
     w.text("name", volume.name);

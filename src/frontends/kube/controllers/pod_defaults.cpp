@@ -41,7 +41,7 @@ json::array& array_at(json::object& object, std::string_view name) {
 
 // --- the service account ---
 
-// The same for whoever decides twice.
+// The same for whoever decides twice, and for all pods of one template: their jobs share what they ask for.
 std::string end_of_name(const std::string& of) {
   constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";
   std::uint64_t hash = 14695981039346656037u;
@@ -72,7 +72,7 @@ void mount_token(json::object& pod) {
   json::object& spec = spec_in(pod);
   const json::value& metadata = part(pod, "metadata");
   const std::string volume =
-      "kube-api-access-" + end_of_name(text_in(metadata, "namespace") + "/" + text_in(metadata, "name"));
+      "kube-api-access-" + end_of_name(text_in(metadata, "namespace") + "/" + text_in(spec, "serviceAccountName"));
   bool any = false;
   for (const char* list : {"initContainers", "containers"})
     if (json::value* containers = spec.if_contains(list); containers && containers->is_array())

@@ -176,7 +176,7 @@ std::vector<PublishedPort> published_of(const json::object& pod) {
 
 Sandbox sandbox_of(const json::object& pod, const PodSite& site) {
   const json::value &spec = spec_of(pod), &security = part(spec, "securityContext");
-  const std::string name = text_in(part(pod, "metadata"), "name"), ns = text_in(part(pod, "metadata"), "namespace");
+  const std::string ns = text_in(part(pod, "metadata"), "namespace");
   Sandbox out;
   const bool on_node = flag_in(spec, "hostNetwork");
   out.network = on_node ? TaskNetwork::kHost : TaskNetwork::kOwn;
@@ -185,7 +185,9 @@ Sandbox sandbox_of(const json::object& pod, const PodSite& site) {
   out.front_end_files = true;
   if (!on_node) {
     const std::string host = text_in(spec, "hostname"), sub = text_in(spec, "subdomain");
-    out.host_name = (host.empty() ? name : host).substr(0, kHostNameMax);
+    // Pods of one template ask for the same, so that all of their jobs share it.
+    out.named_as_job = host.empty();
+    out.host_name = host.substr(0, kHostNameMax);
     while (out.host_name.ends_with('-') || out.host_name.ends_with('.')) out.host_name.pop_back();
     if (!sub.empty())
       out.domain = format("{}.{}.svc.{}", sub, ns, kClusterDomain);
@@ -252,7 +254,9 @@ Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
     group.only_nodes = {node};
   TRY(set_terms(group, pod, site.namespaces));
   for (const json::value& selector : site.volume_nodes) TRY(keep_near(group, selector));
-  out.groups = std::vector<GroupSpec>{std::move(group)};
+  std::vector<GroupSpec> groups;
+  groups.push_back(std::move(group));
+  out.groups = std::move(groups);
   if (const json::array& containers = containers_in(pod, "containers"); !containers.empty())
     out.command = text_in(containers.front(), "image");
   return out;

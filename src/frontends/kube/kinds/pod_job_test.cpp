@@ -169,6 +169,12 @@ TEST(PodJob, ProbesAndHooks) {
   EXPECT_EQ(one.ending.sleep, seconds(3));
 }
 
+TEST(PodJob, PodsOfOneTemplateAskForTheSame) {
+  json::object first = pod(R"({"containers":[{"name":"a","image":"i"}]})"), second = first;
+  second["metadata"].as_object()["name"] = "other";
+  EXPECT_EQ(job_of_pod(first, {})->groups, job_of_pod(second, {})->groups);
+}
+
 TEST(PodJob, NamesAndNetwork) {
   PodSite site;
   site.name_servers = {"10.96.0.10"};
@@ -179,7 +185,8 @@ TEST(PodJob, NamesAndNetwork) {
           site);
   const Sandbox& box = sandbox_of(made);
   EXPECT_EQ(box.network, TaskNetwork::kOwn);
-  EXPECT_EQ(box.host_name, "web");
+  EXPECT_TRUE(box.host_name.empty() && box.named_as_job);
+  EXPECT_EQ(sandbox_of(job(R"({"hostname":"own","containers":[{"name":"a","image":"i"}]})", site)).host_name, "own");
   EXPECT_EQ(box.domain, "sub.lab.svc.cluster.local");
   EXPECT_EQ(box.lookup.servers, (std::vector<std::string>{"10.96.0.10", "9.9.9.9"}));
   EXPECT_EQ(box.lookup.searches.at(0), "lab.svc.cluster.local");
