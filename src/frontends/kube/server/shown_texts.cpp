@@ -50,28 +50,40 @@ void ShownTexts::append(std::string& out, const Request& request, const Object& 
   else if (object.type == kNodes || is_node_lease(object))
     if (const Ref<Node> node = basis.pod.records.node = node_named(read->tables, object.meta.name))
       basis.heard = heard_at(*node, read->now, basis.wall_offset);
-  std::string key = key_of(request, object);
-  const auto [known, fresh] = by_key_.try_emplace(std::move(key));
-  if (fresh) {
-    known->second = texts_.insert(texts_.begin(), Text{});
-    known->second->key = &known->first;
-  } else {
-    texts_.splice(texts_.end(), texts_, known->second);
-  }
-  Text& text = *known->second;
-  if (fresh || text.basis != basis) {
-    bytes_ -= fresh ? 0 : text.bytes();
-    std::string whole;
-    append_shown(whole, request, object, seq, then);
+  const std::string key = key_of(request, object);
+  auto known = by_key_.find(key);
+  if (known == by_key_.end() || known->second->basis != basis) {
+    const std::size_t from = out.size();
+    append_shown(out, request, object, seq, then);
     ++made_;
+    if (!asked_before(key, basis))
+      return;
+    if (known == by_key_.end()) {
+      known = by_key_.try_emplace(key, texts_.insert(texts_.begin(), Text{})).first;
+      known->second->key = &known->first;
+    } else {
+      bytes_ -= known->second->bytes();
+    }
+    Text& text = *known->second;
     text.basis = std::move(basis);
-    split(text, std::move(whole), object);
+    split(text, out.substr(from), object);
     bytes_ += text.bytes();
-    make_room(text);
+    return make_room(text);
   }
+  texts_.splice(texts_.end(), texts_, known->second);
+  const Text& text = *known->second;
   out += text.head;
   out.append(text.body.get(), text.from, text.size);
   out += text.tail;
+}
+
+bool ShownTexts::asked_before(const std::string& key, const Basis& basis) {
+  std::uint64_t hash = std::hash<std::string>()(key);
+  const auto stamp = [](const auto& record) { return record ? record->meta.seq : 0; };
+  for (const Seq part : {basis.version, basis.shown_as, stamp(basis.pod.records.job), stamp(basis.pod.records.task)})
+    hash = (hash ^ part) * 0x9e3779b97f4a7c15;
+  std::uint32_t& place = door_[hash >> 48];
+  return std::exchange(place, static_cast<std::uint32_t>(hash)) == static_cast<std::uint32_t>(hash);
 }
 
 void ShownTexts::make_room(const Text& kept) {

@@ -1,10 +1,11 @@
 // ShownTexts: how objects were shown last. A hundred watches tell the same event, and a list is asked for again and
-// again: a text is made once for as long as nothing it rests on has changed.
+// again: a text that is asked for a second time is kept for as long as nothing it rests on has changed.
 #pragma once
 
 #include <list>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "frontends/kube/server/pods.h"
 #include "frontends/kube/server/request.h"
@@ -45,8 +46,13 @@ class ShownTexts {
     std::size_t bytes() const { return head.capacity() + tail.capacity() + kOverhead; }
   };
   static void split(Text& into, std::string text, const Object& object);
+  bool asked_before(const std::string& key, const Basis& basis);
   void make_room(const Text& kept);
 
+  // What has been asked for once, by its hash: most texts are asked for by one watch alone and are not worth keeping.
+  // Source: Einziger, Friedman, Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM ToS 2017 (doorkeeper).
+  static constexpr std::size_t kDoorPlaces = 1 << 16;
+  std::vector<std::uint32_t> door_ = std::vector<std::uint32_t>(kDoorPlaces);
   std::size_t bytes_most_, bytes_ = 0, made_ = 0;
   std::list<Text> texts_;  // what goes first, first
   std::unordered_map<std::string, std::list<Text>::iterator> by_key_;

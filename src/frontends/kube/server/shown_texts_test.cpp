@@ -80,30 +80,37 @@ struct Texts : testing::Test {
   }
 };
 
-TEST_F(Texts, AreMadeOnceWhileNothingTheyRestOnChanges) {
+TEST_F(Texts, AreKeptWhenTheyAreAskedForAgainWhileNothingTheyRestOnChanges) {
   ShownTexts texts;
   Object object = pod("a");
+  text(texts, object);
+  EXPECT_EQ(texts.bytes(), 0u);
   for (int i = 0; i < 3; ++i) text(texts, object);
-  EXPECT_EQ(texts.made(), 1u);
+  EXPECT_EQ(texts.made(), 2u);
   job.state = JobState::kCompleted;
   put_job();
-  EXPECT_NE(text(texts, object).find("Succeeded"), std::string::npos);
-  EXPECT_EQ(texts.made(), 2u);
+  for (int i = 0; i < 3; ++i) EXPECT_NE(text(texts, object).find("Succeeded"), std::string::npos);
+  EXPECT_EQ(texts.made(), 4u);
   object.meta.seq = ++seq;
-  text(texts, object);
-  EXPECT_EQ(texts.made(), 3u);
+  for (int i = 0; i < 3; ++i) text(texts, object);
+  EXPECT_EQ(texts.made(), 6u);
   EXPECT_NE(text(texts, object, seq + 5).find(std::to_string(seq + 5)), std::string::npos);
 }
 
 TEST_F(Texts, AreKeptApartByForm) {
   ShownTexts texts;
   const Object object = pod("a");
-  const std::string whole = text(texts, object);
+  const auto thrice = [&] {
+    text(texts, object);
+    text(texts, object);
+    return text(texts, object);
+  };
+  const std::string whole = thrice();
   request.accepted.form = Accepted::Form::kMetadata;
-  EXPECT_NE(text(texts, object), whole);
+  EXPECT_NE(thrice(), whole);
   request.accepted = {.protobuf = true};
-  EXPECT_NE(text(texts, object), whole);
-  EXPECT_EQ(texts.made(), 3u);
+  EXPECT_NE(thrice(), whole);
+  EXPECT_EQ(texts.made(), 6u);
 }
 
 TEST_F(Texts, OfALongListKeepWhatTheyHave) {
@@ -111,7 +118,8 @@ TEST_F(Texts, OfALongListKeepWhatTheyHave) {
   ShownTexts texts(kRoom);
   std::vector<Object> objects;
   for (std::size_t i = 0; i < kObjects; ++i) objects.push_back(pod(std::string(i + 1, 'x')));
-  for (const Object& object : objects) text(texts, object);
+  for (int i = 0; i < 2; ++i)
+    for (const Object& object : objects) text(texts, object);
   EXPECT_LE(texts.bytes(), kRoom);
   const std::size_t before = texts.made();
   for (const Object& object : objects) text(texts, object);
@@ -125,8 +133,7 @@ TEST_F(Texts, OfABodyThatIsWrittenOtherwiseAreWhole) {
                            R"({"metadata":{"annotations2":"\"spec\":{"},"spec":{"nodeName":"n"},"status":{}})"}) {
     object.body = body;
     object.meta.seq = ++seq;
-    text(texts, object);
-    text(texts, object);
+    for (int i = 0; i < 3; ++i) text(texts, object);
   }
 }
 
