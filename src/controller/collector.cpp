@@ -34,8 +34,6 @@ PutObject edited(const Object& object, Edit edit) {
   return put;
 }
 
-ObjectKey key_of_object(const Object& object) { return {object.type, object.meta.ns, object.meta.name}; }
-
 }  // namespace
 
 void Collector::restart(std::span<const Change> snapshot) {
@@ -56,23 +54,21 @@ void Collector::observe(std::span<const Change> changes) {
 }
 
 void Collector::saw(const Change& change, const Ref<Object>& object) {
-  const ObjectKey key = key_of_object(*object);
-  Ref<Object>& known = objects_[key];
+  const Uid uid = object->meta.uid;
+  Ref<Object>& known = objects_[uid];
   if (known)
-    unlink(key, known->meta);
+    unlink(uid, known->meta);
   const bool began = !change.removed && deleting(*object) && !(known && deleting(*known));
   known = object;
   if (change.removed) {
-    objects_.erase(key);
-    by_uid_.erase(object->meta.uid);
-    looks_.erase(key);
+    objects_.erase(uid);
+    looks_.erase(uid);
   } else {
-    by_uid_[object->meta.uid] = key;
-    link(key, object->meta);
-    looks_.insert(key);
+    link(uid, object->meta);
+    looks_.insert(uid);
   }
   if (change.removed || began)
-    look_at_dependents(object->meta.uid);
+    look_at_dependents(uid);
 }
 
 void Collector::saw(const Change& change, const Ref<Job>& job) {
@@ -106,8 +102,8 @@ void Collector::unlink(const Key& key, const Meta& meta) {
     at->second.blocking -= owner.blocks;
     if (at->second.dependents.empty())
       owned_.erase(at);
-    if (const auto it = by_uid_.find(owner.uid); it != by_uid_.end() && deleting(*objects_.at(it->second)))
-      looks_.insert(it->second);  // it may have waited for this
+    if (const auto it = objects_.find(owner.uid); it != objects_.end() && deleting(*it->second))
+      looks_.insert(owner.uid);  // it may have waited for this
   }
 }
 
@@ -119,20 +115,20 @@ void Collector::look_at_dependents(Uid owner) {
 }
 
 Collector::Standing Collector::standing(Uid owner, const Object& dependent) const {
-  const auto it = by_uid_.find(owner);
-  if (it == by_uid_.end())
+  const auto it = objects_.find(owner);
+  if (it == objects_.end())
     return Standing::kGone;
   // Nobody owns anything in another room than his own: there he is nobody. What is in no room is not owned by what is
   // in one, and so it stays.
-  const std::string &room = std::get<1>(it->second), &own = dependent.meta.ns;
+  const std::string &room = it->second->meta.ns, &own = dependent.meta.ns;
   if (!room.empty() && room != own)
     return own.empty() ? Standing::kThere : Standing::kGone;
-  return standing(*objects_.at(it->second));
+  return standing(*it->second);
 }
 
 Collector::Standing Collector::standing(Uid owner) const {
-  const auto it = by_uid_.find(owner);
-  return it == by_uid_.end() ? Standing::kGone : standing(*objects_.at(it->second));
+  const auto it = objects_.find(owner);
+  return it == objects_.end() ? Standing::kGone : standing(*it->second);
 }
 
 Collector::Standing Collector::standing(const Object& object) {
@@ -144,8 +140,8 @@ Collector::Standing Collector::standing(const Object& object) {
 }
 
 bool Collector::shows(Uid owner, JobId job) const {
-  const auto it = by_uid_.find(owner);
-  return it != by_uid_.end() && std::ranges::any_of(objects_.at(it->second)->shows, [&](const Shown& shown) {
+  const auto it = objects_.find(owner);
+  return it != objects_.end() && std::ranges::any_of(it->second->shows, [&](const Shown& shown) {
            return shown.kind == Kind::kJob && shown.job == job;
          });
 }
@@ -173,8 +169,8 @@ bool Collector::may_close_circle(const Object& object) const {
   for (const Key& key : owned->second.dependents) {
     if (++looks > kLooksMost)
       return false;
-    const auto* name = std::get_if<ObjectKey>(&key);
-    const auto dependent = name ? objects_.find(*name) : objects_.end();
+    const auto* uid = std::get_if<Uid>(&key);
+    const auto dependent = uid ? objects_.find(*uid) : objects_.end();
     if (dependent != objects_.end() && deleting(*dependent->second) && has_finalizer(*dependent->second, kForeground))
       return true;
   }
@@ -243,7 +239,7 @@ std::optional<Actor::Ask> Collector::decide(const Key& key) const {
     const auto job = jobs_.find(*id);
     return job == jobs_.end() ? std::nullopt : decide(*job->second);
   }
-  const auto object = objects_.find(std::get<ObjectKey>(key));
+  const auto object = objects_.find(std::get<Uid>(key));
   return object == objects_.end() ? std::nullopt : decide(*object->second);
 }
 

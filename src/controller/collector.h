@@ -23,7 +23,7 @@ class Collector : public Actor {
   Instant next_timer() const override;
 
  private:
-  using Key = std::variant<ObjectKey, JobId>;
+  using Key = std::variant<Uid, JobId>;  // an object, a job
   struct Owned {
     std::set<Key> dependents;
     std::size_t blocking = 0;  // of these, how many an owner in the foreground waits for
@@ -48,12 +48,11 @@ class Collector : public Actor {
   std::optional<Ask> finish(const Object& object) const;
   bool may_close_circle(const Object& object) const;
 
-  std::map<ObjectKey, Ref<Object>> objects_;
+  std::map<Uid, Ref<Object>> objects_;
   std::map<JobId, Ref<Job>> jobs_;  // that have owners and have not ended
-  std::map<Uid, ObjectKey> by_uid_;
-  std::map<Uid, Owned> owned_;  // by whoever is named, there or not
-  std::set<Key> looks_;         // to look at
-  std::map<Uid, Key> walks_;    // owners whose dependents are to be looked at, from the one named
+  std::map<Uid, Owned> owned_;      // by whoever is named, there or not
+  std::set<Key> looks_;             // to look at
+  std::map<Uid, Key> walks_;        // owners whose dependents are to be looked at, from the one named
   struct Asked {
     Key key;
     bool cancels = false;

@@ -404,19 +404,17 @@ void ClusterState::Inner::count_open(const Task* before, const Task* after) {
 }
 
 void ClusterState::Inner::index(const Object* before, const Object* after) {
-  const Object& any = before ? *before : *after;
-  const ObjectKey key{any.type, any.meta.ns, any.meta.name};
   objects_taken.index(before, after);
   if (!before)
-    objects_by_uid[after->meta.uid] = key;
+    objects_by_uid[after->meta.uid] = key_of(*after);
   if (!after)
     objects_by_uid.erase(before->meta.uid);
   if (before && after && before->shows == after->shows)
     return;
   if (before)
-    for (const Shown& shown : before->shows) remove_from(shown_by, shown, key);
+    for (const Shown& shown : before->shows) shown_by.erase({shown, before->meta.uid});
   if (after)
-    for (const Shown& shown : after->shows) add_to(shown_by, shown, key);
+    for (const Shown& shown : after->shows) shown_by.insert({shown, after->meta.uid});
 }
 
 Seq ClusterState::Inner::dependents_at(Uid owner) const {

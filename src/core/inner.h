@@ -115,7 +115,7 @@ struct ClusterState::Inner {
   std::map<JobId, std::uint32_t> open_tasks;  // tasks that have not ended, of groups that can; none zero
   std::map<std::pair<JobId, std::uint32_t>, std::set<TaskKey>> tasks_in;  // by Task::grant, of whatever attempt
   std::map<Uid, ObjectKey> objects_by_uid;
-  std::map<Shown, std::set<ObjectKey>> shown_by;  // by what they show
+  std::set<std::pair<Shown, Uid>> shown_by;  // which objects show what
   ObjectLedger objects_taken;
   // The last change of anything that names an object among its owners. No index: removals leave nothing behind, so
   // after a restart everything counts as changed then.

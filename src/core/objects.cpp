@@ -111,12 +111,15 @@ Result<void> same_seq(const Meta& meta, Seq if_seq) {
 }
 
 Result<void> check_shows(const Txn& txn, const Object& object) {
-  const ObjectKey key{object.type, object.meta.ns, object.meta.name};
+  const auto& shown_by = txn.inner().shown_by;
+  const auto known = find_object(txn.tables(), {object.type, object.meta.ns, object.meta.name});
   for (const Shown& shown : object.shows) {
     if (shown.kind != Kind::kJob && shown.kind != Kind::kTask && shown.kind != Kind::kNode)
       return invalid("an object shows jobs, tasks and nodes", "shows");
-    const auto at = txn.inner().shown_by.find(shown);
-    if (at != txn.inner().shown_by.end() && at->second.size() >= kShowsMax && !at->second.contains(key))
+    std::size_t others = 0;
+    for (auto at = shown_by.lower_bound({shown, Uid()}); at != shown_by.end() && at->first == shown; ++at)
+      others += !known || at->second != known->meta.uid;
+    if (others >= kShowsMax)
       return Error{Errc::kExhausted, format("{} objects show that record already, the most there may be", kShowsMax),
                    "shows"};
   }

@@ -56,8 +56,8 @@ void Txn::note_shown(const T& record) {
     key.node = record.id;
   else
     return;
-  if (const auto at = inner_.shown_by.find(key); at != inner_.shown_by.end())
-    shown_.insert(at->second.begin(), at->second.end());
+  for (auto at = inner_.shown_by.lower_bound({key, Uid()}); at != inner_.shown_by.end() && at->first == key; ++at)
+    shown_.insert(at->second);
 }
 
 // Who owns what has changed, by both versions.
@@ -286,8 +286,10 @@ void Txn::note_closers(const Job& before, const Job& after) {
 }
 
 std::vector<ObjectKey> Txn::take_shown() {
-  std::vector<ObjectKey> out(shown_.begin(), shown_.end());
-  shown_.clear();
+  std::vector<ObjectKey> out;
+  for (const Uid uid : std::exchange(shown_, {}))
+    if (const auto known = inner_.objects_by_uid.find(uid); known != inner_.objects_by_uid.end())
+      out.push_back(known->second);
   return out;
 }
 

@@ -160,7 +160,7 @@ class Txn {
   std::vector<JobId> moved_, released_;
   std::vector<Closer> closers_;
   std::vector<NodeId> dark_;
-  std::set<ObjectKey> shown_;
+  std::set<Uid> shown_;
   std::unique_ptr<Cluster> cluster_;  // set once it was edited
 };
 

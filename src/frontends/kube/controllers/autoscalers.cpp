@@ -134,14 +134,11 @@ class Measuring {
   Result<std::vector<ScalePod>> pods(const std::string& ns, const LabelSelector& selector, const Wanted& wanted) const {
     std::vector<ScalePod> out;
     bool any = false;
-    const std::string type(kPodType);
-    const auto& inside = view_.inside(ns);
-    for (auto at = inside.lower_bound({type, ns, ""}); at != inside.end() && std::get<0>(*at) == type; ++at) {
-      const auto object = view_.find(type, ns, std::get<2>(*at));
-      if (!object || !selects(selector, *object))
+    for (const auto& [key, object] : view_.in(kPodType, ns)) {
+      if (!selects(selector, *object))
         continue;
       any = true;
-      const auto pod = view_.pod(ns, std::get<2>(*at));
+      const auto pod = view_.pod(ns, object->meta.name);
       if (!pod || pod->deleting() || pod->phase == PodReading::Phase::kFailed)
         continue;
       out.push_back(TRY(measure(*pod, wanted)));

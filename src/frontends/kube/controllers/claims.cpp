@@ -141,12 +141,9 @@ class ClaimController final : public Reconciler {
   static Users users_of(const ObjectView& view, const Object& claim) {
     Users out;
     const std::string quoted = format("\"{}\"", claim.meta.name);
-    for (const ObjectKey& key : view.inside(claim.meta.ns)) {
-      if (std::get<0>(key) != kPods)
-        continue;
-      const auto pod = view.find(kPods, claim.meta.ns, std::get<2>(key));
+    for (const auto& [key, pod] : view.in(kPods, claim.meta.ns)) {
       // Most pods are none of its users: they are not read for that.
-      if (!pod || !(pod->body.find(quoted) != std::string::npos || claim.meta.name.starts_with(pod->meta.name + "-")) ||
+      if (!(pod->body.find(quoted) != std::string::npos || claim.meta.name.starts_with(pod->meta.name + "-")) ||
           !uses_claim(whole_tree(*pod), claim.meta.name))
         continue;
       const auto reading = view.pod(claim.meta.ns, pod->meta.name);

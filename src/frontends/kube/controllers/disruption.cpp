@@ -55,11 +55,7 @@ class DisruptionController final : public Reconciler {
       return out.push_back(key_of(changed));
     if (changed.type != kPods)
       return;
-    const std::string type(kBudgets);
-    const auto& inside = view.inside(changed.meta.ns);
-    for (auto at = inside.lower_bound({type, changed.meta.ns.get(), ""});
-         at != inside.end() && std::get<0>(*at) == type; ++at)
-      out.push_back(*at);
+    for (const auto& [key, budget] : view.in(kBudgets, changed.meta.ns)) out.push_back(key);
   }
 
   void reconcile(const ObjectView& view, const ObjectKey& key, Instant now, Wishes& out) const override {
@@ -74,11 +70,7 @@ class DisruptionController final : public Reconciler {
       return;
     std::int64_t healthy = 0;
     std::vector<Ref<Object>> pods;
-    const std::string type(kPods);
-    const auto& inside = view.inside(std::get<1>(key));
-    for (auto at = inside.lower_bound({type, std::get<1>(key), ""}); at != inside.end() && std::get<0>(*at) == type;
-         ++at) {
-      const auto pod = view.find(type, std::get<1>(*at), std::get<2>(*at));
+    for (const auto& [name, pod] : view.in(kPods, std::get<1>(key))) {
       json::object labels;
       if (pod->meta.extra)
         for (const auto& [name, value] : pod->meta.extra->labels) labels[name] = value;

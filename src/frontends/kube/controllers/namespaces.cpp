@@ -31,33 +31,33 @@ class NamespaceController final : public Reconciler {
     const auto ns = view.find(kNamespaces, "", std::get<2>(key));
     if (!ns || !is_deleting(*ns) || !has_finalizer(*ns, kNamespaceFinalizer))
       return;
-    const auto& inside = view.inside(ns->meta.name);
-    if (inside.empty())
+    const auto& types = view.types_in(ns->meta.name);
+    if (types.empty())
       return finish(*ns, out);
-    const auto first = inside.lower_bound({std::string(kPods), ns->meta.name, ""});
-    const bool pods_left = first != inside.end() && std::get<0>(*first) == kPods;
-    for (const ObjectKey& one : inside) {
-      if (out.wishes.size() == kDeletionsAtOnce)
-        return;
-      const auto& [type, where, name] = one;
+    const bool pods_left = types.contains(std::string(kPods));
+    for (const auto& [type, count] : types) {
       if (pods_left && type != kPods)
         continue;
-      if (const auto object = view.find(type, where, name); !is_deleting(*object))
-        out.add(RemoveObject{type, where, name, object->meta.seq});
+      for (const auto& [key, object] : view.in(type, ns->meta.name)) {
+        if (out.wishes.size() == kDeletionsAtOnce)
+          return;
+        if (!is_deleting(*object))
+          out.add(RemoveObject{type, ns->meta.name, object->meta.name, object->meta.seq});
+      }
     }
     if (out.wishes.empty())
-      tell(view, *ns, inside, now, out);
+      tell(view, *ns, now, out);
   }
 
  private:
   // What it waits for.
-  static void tell(const ObjectView& view, const Object& ns, const std::set<ObjectKey>& inside, Instant now,
-                   Wishes& out) {
+  static void tell(const ObjectView& view, const Object& ns, Instant now, Wishes& out) {
     std::set<std::string> types, finalizers;
-    for (const auto& [type, where, name] : inside) {
+    for (const auto& [type, count] : view.types_in(ns.meta.name)) {
       types.insert(type);
-      if (const auto object = view.find(type, where, name); object->meta.extra)
-        finalizers.insert(object->meta.extra->finalizers.begin(), object->meta.extra->finalizers.end());
+      for (const auto& [key, object] : view.in(type, ns.meta.name))
+        if (object->meta.extra)
+          finalizers.insert(object->meta.extra->finalizers.begin(), object->meta.extra->finalizers.end());
     }
     const auto listed = [](const std::set<std::string>& all) { return join({all.begin(), all.end()}, ", "); };
     json::array conditions;

@@ -6,6 +6,7 @@ namespace lockstep::kube {
 namespace {
 
 const std::set<ObjectKey> kNone;
+const std::map<std::string, std::size_t> kNoTypes;
 constexpr std::string_view kPodsType = "pods";
 
 bool is_adopted(std::string_view type) {
@@ -23,10 +24,11 @@ ObjectKey key_of(const Object& object) { return {object.type, object.meta.ns, ob
 void ObjectView::apply(const Change& change) {
   const auto* record = std::get_if<Ref<Object>>(&change.record);
   if (record) {
-    if (const auto known = tables_.objects.find(key_of(**record)); known != tables_.objects.end())
+    const ObjectKey key = key_of(**record);
+    if (const auto known = tables_.objects.find(key); known != tables_.objects.end())
       index(*known->second, false);
     if ((*record)->type == kPodsType)
-      pods_.erase(key_of(**record));
+      pods_.erase(key);
     if (!change.removed)
       index(**record, true);
   }
@@ -34,17 +36,20 @@ void ObjectView::apply(const Change& change) {
 }
 
 void ObjectView::index(const Object& object, bool there) {
-  const ObjectKey key = key_of(object);
   const auto put = [&](auto& sets, const auto& at) {
     if (there) {
-      sets[at].insert(key);
+      sets[at].insert(key_of(object));
     } else if (const auto it = sets.find(at); it != sets.end()) {
-      it->second.erase(key);
+      it->second.erase(key_of(object));
       if (it->second.empty())
         sets.erase(it);
     }
   };
-  put(inside_, object.meta.ns.get());
+  auto& types = types_in_[object.meta.ns.get()];
+  if (std::size_t& count = types[object.type]; (count += there ? 1 : -1) == 0)
+    types.erase(object.type);
+  if (types.empty())
+    types_in_.erase(object.meta.ns.get());
   if (is_adopted(object.type) && !has_controller(object))
     put(uncontrolled_, object.meta.ns.get());
   if (object.meta.extra)
@@ -57,9 +62,9 @@ Ref<Object> ObjectView::find(std::string_view type, std::string_view ns, std::st
   return at == tables_.objects.end() ? nullptr : at->second;
 }
 
-const std::set<ObjectKey>& ObjectView::inside(const std::string& ns) const {
-  const auto at = inside_.find(ns);
-  return at == inside_.end() ? kNone : at->second;
+const std::map<std::string, std::size_t>& ObjectView::types_in(const std::string& ns) const {
+  const auto at = types_in_.find(ns);
+  return at == types_in_.end() ? kNoTypes : at->second;
 }
 
 const std::set<ObjectKey>& ObjectView::dependents(Uid owner) const {

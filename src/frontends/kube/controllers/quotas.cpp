@@ -18,12 +18,9 @@ class QuotaController final : public Reconciler {
   std::string_view name() const override { return "quotas"; }
 
   void woken_by(const ObjectView& view, const Object& changed, std::vector<ObjectKey>& out) const override {
-    const auto& inside = view.inside(changed.meta.ns);
-    const std::string type(kQuotas);
-    for (auto at = inside.lower_bound({type, changed.meta.ns.get(), ""});
-         at != inside.end() && std::get<0>(*at) == type; ++at)
-      if (changed.type != kQuotas || std::get<2>(*at) == changed.meta.name)
-        out.push_back(*at);
+    for (const auto& [key, quota] : view.in(kQuotas, changed.meta.ns))
+      if (changed.type != kQuotas || quota->meta.name == changed.meta.name)
+        out.push_back(key);
   }
 
   void reconcile(const ObjectView& view, const ObjectKey& key, Instant, Wishes& out) const override {
@@ -34,15 +31,16 @@ class QuotaController final : public Reconciler {
     const Amounts bounds = bounds_of(body);
     Amounts used;
     for (const auto& [name, bound] : bounds) used[name] = Quantity(0);
-    for (const ObjectKey& one : view.inside(std::get<1>(key))) {
-      const auto& [type, ns, name] = one;
-      const json::object tree = body_of(*view.find(type, ns, name));
-      if (!quota_takes(body, type, tree))
-        continue;
-      for (const auto& [what, amount] : amounts_of(type, tree))
-        if (const auto at = used.find(what); at != used.end())
-          at->second += amount;
-    }
+    const std::string& ns = std::get<1>(key);
+    for (const auto& [type, count] : view.types_in(ns))
+      for (const auto& [name, object] : view.in(type, ns)) {
+        const json::object tree = body_of(*object);
+        if (!quota_takes(body, type, tree))
+          continue;
+        for (const auto& [what, amount] : amounts_of(type, tree))
+          if (const auto at = used.find(what); at != used.end())
+            at->second += amount;
+      }
     json::object status{{"hard", amounts_object(bounds)}, {"used", amounts_object(used)}};
     const json::value* was = body.if_contains("status");
     if (was && same_json(*was, status))

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <ranges>
 #include <set>
 #include <string>
 #include <string_view>
@@ -26,7 +27,15 @@ class ObjectView {
 
   Ref<Object> find(std::string_view type, std::string_view ns, std::string_view name) const;
   const std::map<ObjectKey, Ref<Object>>& objects() const { return tables_.objects; }
-  const std::set<ObjectKey>& inside(const std::string& ns) const;
+  // Those of one resource in one namespace, in the order of their names: pairs of key and object.
+  auto in(std::string_view type, std::string_view ns) const {
+    std::string after(ns);
+    after += '\0';
+    return std::ranges::subrange(tables_.objects.lower_bound({std::string(type), std::string(ns), ""}),
+                                 tables_.objects.lower_bound({std::string(type), std::move(after), ""}));
+  }
+  // Resources that the namespace has objects of, and how many.
+  const std::map<std::string, std::size_t>& types_in(const std::string& ns) const;
   const std::set<ObjectKey>& dependents(Uid owner) const;
   // Of the kinds that controllers adopt: those of the namespace that nobody controls.
   const std::set<ObjectKey>& uncontrolled(const std::string& ns) const;
@@ -45,7 +54,7 @@ class ObjectView {
   Tables tables_;
   PodAdmission* admission_ = nullptr;
   mutable std::uint64_t looked_ = 0;
-  std::map<std::string, std::set<ObjectKey>> inside_;
+  std::map<std::string, std::map<std::string, std::size_t>> types_in_;  // none zero
   std::map<Uid, std::set<ObjectKey>> dependents_;
   std::map<std::string, std::set<ObjectKey>> uncontrolled_;
   mutable std::map<ObjectKey, std::shared_ptr<const PodReading>> pods_;  // of versions that are in tables_

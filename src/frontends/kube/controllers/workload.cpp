@@ -256,17 +256,14 @@ void wake_owner(const ObjectView& view, const Object& changed, const WorkloadKin
       out.push_back(key_of(*owner));
     return;
   }
-  const std::string type(kind.type);
-  const auto& inside = view.inside(ns);
-  for (auto at = inside.lower_bound({type, ns, ""}); at != inside.end() && std::get<0>(*at) == type; ++at)
-    if (const auto owner = view.find(type, ns, std::get<2>(*at))) {
-      const json::object body = body_of(*owner);
-      const json::value& spec = part(body, "spec");
-      const json::value* selector = member(spec, "selector");
-      const bool plain = selector && selector->is_object() && kind.type == "replicationcontrollers";
-      if (selects(plain ? select_labels(selector->get_object()) : selector_in(spec), changed))
-        out.push_back(*at);
-    }
+  for (const auto& [key, owner] : view.in(kind.type, ns)) {
+    const json::object body = body_of(*owner);
+    const json::value& spec = part(body, "spec");
+    const json::value* selector = member(spec, "selector");
+    const bool plain = selector && selector->is_object() && kind.type == "replicationcontrollers";
+    if (selects(plain ? select_labels(selector->get_object()) : selector_in(spec), changed))
+      out.push_back(key);
+  }
 }
 
 bool takes_new_objects(const ObjectView& view, const std::string& ns) {

@@ -20,7 +20,7 @@ void ObjectHistory::begin(const Tables& tables) {
   for (const auto& [key, object] : tables.objects) {
     count(*object, 1);
     if (!object->shows.empty())
-      shows_[key] = shown_records(tables, *object);
+      shows_[object->meta.uid] = shown_records(tables, *object);
   }
 }
 
@@ -46,14 +46,13 @@ void ObjectHistory::change(const Tables& before, const Change& change) {
     count(object, change.removed ? -1 : 1);
   Entry entry{
       change.seq, known == before.objects.end() ? nullptr : known->second, change.removed ? nullptr : *record, {}, {}};
-  const ObjectKey key{object.type, object.meta.ns, object.meta.name};
-  if (const auto was = shows_.find(key); was != shows_.end()) {
+  if (const auto was = shows_.find(object.meta.uid); was != shows_.end()) {
     entry.before_shows = std::move(was->second);
     shows_.erase(was);
   }
   // An object is renewed behind what it shows: these stand in the tables already.
   if (entry.after && !object.shows.empty())
-    shows_[key] = entry.after_shows = shown_records(before, object);
+    shows_[object.meta.uid] = entry.after_shows = shown_records(before, object);
   kept.entries.push_back(std::move(entry));
   bytes_ += cost_of(kept.entries.back());
   if (kept.entries.size() > most_.changes)

@@ -64,7 +64,7 @@ class ObjectHistory final : public FrontReader {
 
   Most most_;
   Seq began_ = 0;
-  std::map<ObjectKey, ShownRecords> shows_;  // of the latest versions, where they show work
+  std::map<Uid, ShownRecords> shows_;  // of the latest versions, where they show work
   std::map<std::string, Kept, std::less<>> by_type_;
   // How many of each type there are now, in each namespace and ("") in all; so a page need not walk to the end.
   std::map<std::string, std::map<std::string, std::size_t, std::less<>>, std::less<>> counts_;
