@@ -298,6 +298,12 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
   }
   std::vector<CommandBody> bodies;
   std::function<void(const Error&)> if_refused;  // a new pod that cannot have a job waits without one
+  const auto once_more = [&] {
+    return [request, tools, draft = std::make_shared<Draft>(std::move(draft)), read, again](const Error& why) {
+      draft->refusal = why.message;
+      put_admitted(request, tools, std::move(*draft), read, again);
+    };
+  };
   const bool makes_pod = object.type == kPods && !before;
   if (makes_pod) {
     auto made = new_pod(*request, draft.tree, draft.refusal);
@@ -305,10 +311,7 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
       return answer_status(*request, made.error());
     bodies.push_back(std::move(*made));
     if (draft.refusal.empty())
-      if_refused = [request, tools, draft, read, again](const Error& why) mutable {
-        draft.refusal = why.message;
-        put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
-      };
+      if_refused = once_more();
   } else {
     bodies.emplace_back(PutObject{object, before && !mutant(Mutant::kUpdateLost) ? before->meta.seq : 0});
   }
@@ -317,12 +320,9 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
     const Sizes sizes = draft.refusal.empty() ? Sizes::kChange : Sizes::kStay;
     for (CommandBody& body : changes_of_job(request->visit->read()->tables, *before, draft.tree, draft.old, sizes)) {
       bodies.push_back(std::move(body));
-      if (sizes == Sizes::kChange)
-        if_refused = [request, tools, draft, read, again](const Error& why) mutable {
-          draft.refusal = why.message;
-          put_admitted(request, tools, std::move(draft), std::move(read), std::move(again));
-        };
     }
+    if (sizes == Sizes::kChange && bodies.size() > 1)
+      if_refused = once_more();
   }
   if (node_work)
     more.emplace_back(std::move(*node_work));
