@@ -175,7 +175,7 @@ int finish(const Result<void>& done) {
     write_all(STDERR_FILENO, error.message + "\n");
   else
     write_all(STDERR_FILENO, format("slurm_update error: {}\n",
-                                    error.code == Errc::kDenied ? "Access/permission denied" : error.message));
+                                    error.code == Errc::kDenied ? slurm_sentence(error) : error.message));
   return 1;
 }
 
