@@ -259,7 +259,8 @@ Patient patient_of(const Asked& asked) {
 }
 
 bool is_nobody(const Patient& patient) {
-  return !patient.has_controller && patient.here.empty() && patient.unreadable_agent.empty() && patient.wrong_agent.empty();
+  return !patient.has_controller && patient.here.empty() && patient.unreadable_agent.empty() &&
+         patient.wrong_agent.empty();
 }
 
 std::string nobody_text(const Patient& patient, const Asked& asked) {

@@ -76,9 +76,9 @@ void add_shortages(NodeReason& out, const Node& node) {
   for (const Shortage& one : node.shortages) {
     if (out.words.empty())
       out.at = one.since;
-    out.words += format("{}{} of {}: {} left, {} wanted", out.words.empty() ? "" : "; ",
-                        one.acute ? "Short" : "Lately short", shortage_name(one.what),
-                        amount_words(one.available, one.what), amount_words(one.threshold, one.what));
+    out.words +=
+        format("{}{} of {}: {} left, {} wanted", out.words.empty() ? "" : "; ", one.acute ? "Short" : "Lately short",
+               shortage_name(one.what), amount_words(one.available, one.what), amount_words(one.threshold, one.what));
   }
 }
 

@@ -213,8 +213,7 @@ TEST(PodWait, CountsNodesByReason) {
   main.is_default = true;
   main.up = false;
   tables.partitions["main"] = std::make_shared<const Partition>(main);
-  EXPECT_EQ(waiting_for_nodes(tables, job),
-            "0/4 nodes are available: 4 node(s) were in a partition that is down.");
+  EXPECT_EQ(waiting_for_nodes(tables, job), "0/4 nodes are available: 4 node(s) were in a partition that is down.");
 }
 
 }  // namespace

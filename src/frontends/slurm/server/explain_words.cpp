@@ -95,8 +95,8 @@ struct Wording {
 };
 
 std::string topic_words(const Explanation& explanation) {
-  const bool is_shut = explanation.expected.reason == "PartitionDown" ||
-                       explanation.expected.reason == "PartitionInactive";
+  const bool is_shut =
+      explanation.expected.reason == "PartitionDown" || explanation.expected.reason == "PartitionInactive";
   if (is_shut && !explanation.funnels.empty())
     return format(" (an administrator opens it: scontrol update PartitionName={} State=UP)",
                   explanation.funnels.front().partition);
