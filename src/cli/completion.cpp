@@ -79,7 +79,7 @@ constexpr Values kValues[] = {
     {"sbatch srun salloc", "distribution", "printf '%s\\n' block cyclic"},
     {"sbatch srun salloc", "signal", kSignals},
     {"scancel", "signal s", kSignals},
-    {"status doctor backup restore", "output o", kOutputs},
+    {"status doctor backup restore health", "output o", kOutputs},
 };
 
 // What can stand behind a command that is no option: of lockstep's verbs, and of Slurm's commands that have verbs.
@@ -113,6 +113,8 @@ constexpr Operands kOperands[] = {
     {"sacctmgr", "qos", kQos},
     {"sacctmgr", "", kAccountVerbs},
     {"scancel explain checkpoint tasks", "", kOwnJobs},
+    {"seff", "", kJobs},
+    {"sattach", "", "squeue -h -s -o %i"},
     {"health", "", kNodes},
     {"topology", "topology", kTreeVerbs},
     {"completion", "", kShells},

@@ -69,8 +69,11 @@ void add_node_here(Patient& patient, const std::string& settings) {
     return;
   else if (access(settings.c_str(), R_OK) != 0)
     patient.unreadable_agent = settings;
-  else
-    patient.unreadable_agent = format("{} ({})", settings, file.error().message);
+  else {
+    const std::string& field = file.error().field;
+    patient.wrong_agent = settings;
+    patient.wrong_agent_why = format("{}{}{}", field, field.empty() ? "" : ": ", file.error().message);
+  }
 }
 
 // Gauges and counters without labels: "lockstep_read_only 0".
@@ -256,7 +259,8 @@ Patient patient_of(const Asked& asked) {
 }
 
 bool is_nobody(const Patient& patient) {
-  return !patient.has_controller && patient.here.empty() && patient.unreadable_agent.empty();
+  return !patient.has_controller && patient.here.empty() && patient.unreadable_agent.empty() &&
+         patient.wrong_agent.empty();
 }
 
 std::string nobody_text(const Patient& patient, const Asked& asked) {
@@ -274,6 +278,11 @@ void tell_of_rights(const Patient& patient, Diagnosis& report) {
     report.begin(kAgentCheck.name);
     report.unknown(patient.unreadable_agent,
                    "these settings cannot be read: run it as root to have this node looked at");
+  }
+  if (!patient.wrong_agent.empty()) {
+    report.begin(kAgentCheck.name);
+    report.error(patient.wrong_agent, patient.wrong_agent_why,
+                 "mend that file: the node's agent does not start with it as it is");
   }
   if (patient.has_controller && !patient.may_look) {
     report.begin(kModesCheck.name);

@@ -69,6 +69,8 @@ struct Patient {
   // The nodes here.
   std::vector<NodeHere> here;
   std::string unreadable_agent;  // settings that are there and may not be read
+  std::string wrong_agent;       // settings that are there and mean nothing
+  std::string wrong_agent_why;
 };
 
 struct Check {

@@ -92,6 +92,11 @@ void look_at_nodes(const Patient& patient, Diagnosis& report) {
     else if (node.state == "drained" || node.state == "draining")
       report.note(node.name, format("it is {} and takes no work{}", node.state, why),
                   "lockstep node resume " + node.name);
+    else if (!node.reason.empty())
+      report.warning(
+          node.name, node.reason,
+          format("lockstep health {} says more; how much is wanted stands under \"pressure\" in its settings",
+                 node.name));
     if (node.agent_ends > 0 && time(nullptr) - node.agent_last_end_at_s < kLatelyS)
       report.warning(node.name, format("its agent ended {} time(s), last: {}", node.agent_ends, node.agent_last_end),
                      format("see {}/log", patient.dir.node_dir(node.name)));

@@ -24,6 +24,7 @@
 #include "io/local/survivors.h"
 #include "io/local/thawing.h"
 #include "wire/api.h"
+#include "wire/shortage_bounds.h"
 
 namespace lockstep {
 
@@ -97,6 +98,17 @@ Result<void> join_node(const ClusterDir& dir, const ClusterConf& conf, const std
 
 constexpr const char* kAgentSettingsFile = "agent-settings.json";
 
+// 0 = what the machine has.
+std::uint32_t node_cpus(const ClusterConf& conf, std::uint32_t gpus) {
+  if (conf.nodes == 0 || conf.cpus > 0)
+    return conf.cpus;
+  return gpus > 0 ? gpus * kCpusPerGpu : static_cast<std::uint32_t>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+std::int64_t node_memory_mb(const ClusterConf& conf, std::uint32_t cpus) {
+  return conf.nodes == 0 || conf.memory_mb > 0 ? conf.memory_mb : cpus * kMemoryPerCpuMb;
+}
+
 Result<void> write_node_files(const Folder& dir, const ClusterConf& conf, const std::string& node,
                               std::uint32_t index) {
   const Folder nodes = TRY(dir.folder("nodes", pass_through_mode()));
@@ -119,12 +131,8 @@ Result<void> write_node_files(const Folder& dir, const ClusterConf& conf, const 
   file.run_dir = conf.nodes == 0 ? "" : "/run/lockstep-agent";  // a virtual node's /run is its own and in memory
   file.socket = conf.nodes == 0 ? here + "/run/api.sock" : "/run/lockstep/api.sock";
   file.shim = program_dir() + "/lockstep-shim";
-  file.cpus = conf.cpus;
-  if (conf.nodes > 0 && file.cpus == 0)
-    file.cpus = gpus.count > 0 ? gpus.count * kCpusPerGpu : static_cast<std::uint32_t>(sysconf(_SC_NPROCESSORS_ONLN));
-  file.memory_mb = conf.memory_mb;
-  if (conf.nodes > 0 && file.memory_mb == 0)
-    file.memory_mb = file.cpus * kMemoryPerCpuMb;
+  file.cpus = node_cpus(conf, gpus.count);
+  file.memory_mb = node_memory_mb(conf, file.cpus);
   file.boot_id_file = here + "/" + kBootIdFile;
   file.fence_hook = conf.nodes > 0;  // a plain node's work outlives its first process
   file.cluster_dir = dir.path();
@@ -164,6 +172,19 @@ NodeInit node_init(const ClusterDir& dir, const ClusterConf& conf, const std::st
 }
 
 }  // namespace
+
+Result<void> check_agent_settings(const ClusterConf& conf, const std::string& text) {
+  AgentFile trial;
+  TRY(add_hook_settings(trial, text));
+  const std::int64_t memory_mb = node_memory_mb(conf, node_cpus(conf, TRY(parse_gpus(conf.gpus)).count));
+  const auto wanted = TRY(parse_shortage_bound(trial.pressure.memory));
+  if (memory_mb > 0 && wanted.amount >> 20 >= memory_mb)
+    return Error{Errc::kInvalid,
+                 format("{} is all that a node has, or more ({} MiB): it would run short of memory for ever",
+                        trial.pressure.memory, memory_mb),
+                 "pressure.memory"};
+  return {};
+}
 
 Result<void> keep_agent_settings(const ClusterDir& dir, const std::string& text) {
   const Folder folder = TRY(Folder::open(dir.root));

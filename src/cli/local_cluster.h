@@ -59,6 +59,8 @@ struct StartedNodes {
   std::size_t started = 0, replugged = 0;     // replugged: running ones whose cable was missing
   std::map<std::string, std::string> failed;  // by name: why
 };
+// Whether settings of agents hold for the nodes of such a cluster. Error::field is the setting's path.
+Result<void> check_agent_settings(const ClusterConf& conf, const std::string& text);
 // What the settings of nodes that are started later say of hooks and health, as `up` was given it.
 Result<void> keep_agent_settings(const ClusterDir& dir, const std::string& text);
 Result<StartedNodes> start_nodes(const ClusterDir& dir, const ClusterConf& conf);

@@ -151,13 +151,20 @@ Result<std::string> help_of(std::string_view name) {
 
 constexpr std::string_view kOwn = "lockstep-";
 
-// The line of `lockstep --help` that says what a verb is for.
+// The line of `lockstep --help` that says what a verb is for, which may begin with it or end with it: "  history jobs
+// that have ended            sacct".
 std::string purpose_of(std::string_view verb) {
   const auto help = help_of("lockstep");
   for (const auto& line : split(help ? *help : "", '\n')) {
     const auto words = split_words(line);
-    if (words.size() > 1 && words[0] == verb && line.starts_with("  "))
-      return line.substr(line.find(words[1], 2 + verb.size()));
+    if (words.size() < 2 || !line.starts_with("  ") || line.starts_with("   "))
+      continue;
+    const std::size_t begin = line.find(words[1], 2 + words[0].size());
+    const std::string_view purpose = std::string_view(line).substr(begin);
+    const std::size_t gap = purpose.find("  ");
+    const auto own = split_words(gap == purpose.npos ? std::string_view() : purpose.substr(gap));
+    if (words[0] == verb || (!own.empty() && own[0] == verb))
+      return std::string(purpose.substr(0, gap));
   }
   return "see lockstep(1)";
 }

@@ -513,12 +513,17 @@ Result<ClusterConf> move(const ClusterDir& dir, const ClusterConf& conf, const s
 }
 
 // "" where none are given. They are wrong here, before anything is made, or right on every node.
-Result<std::string> read_agent_settings(const std::string& path) {
+Result<std::string> read_agent_settings(const Options& options) {
+  const std::string& path = options.agent_settings;
   if (path.empty())
     return std::string();
   std::string text = TRY(read_plain(path, Links::kFollowed));
-  AgentFile trial;
-  if (const auto added = add_hook_settings(trial, text); !added)
+  ClusterConf conf;
+  conf.nodes = options.nodes;
+  conf.cpus = options.cpus;
+  conf.gpus = options.gpus;
+  conf.memory_mb = options.memory_mb;
+  if (const auto added = check_agent_settings(conf, text); !added)
     return invalid(format("--agent-settings {}: {}{}{}", path, added.error().field,
                           added.error().field.empty() ? "" : ": ", added.error().message));
   return text;
@@ -528,7 +533,7 @@ Result<int> up(const Options& options) {
   ClusterDir dir = cluster_dir(options.dir);
   if (dir.is_installed())
     return up_installed(dir, options);
-  const std::string agents = TRY(read_agent_settings(options.agent_settings));
+  const std::string agents = TRY(read_agent_settings(options));
   StateDir state = TRY(claim_place(dir, options));
   dir.id = state.id;
   const auto lock = TRY(lock_cluster(dir, true));

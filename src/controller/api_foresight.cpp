@@ -40,6 +40,17 @@ void Api::ask(Visit visit, Question question, std::optional<HistoryQuery> query)
 
 namespace {
 
+// Nodes that run short of something, where objects may be kept waiting: "; node n1: Short of memory: …".
+std::string nodes_in_need(const Tables& tables) {
+  constexpr std::size_t kNodesTold = 5;
+  std::string out;
+  std::size_t count = 0;
+  for (const auto& [id, node] : tables.nodes)
+    if (!node->shortages.empty() && count++ < kNodesTold)
+      out += format("; node {}: {}", node->meta.name, reason_of(*node).words);
+  return count > kNodesTold ? format("{}; and {} more", out, count - kNodesTold) : out;
+}
+
 // Of the object "TYPE:NAMESPACE:NAME" that a front end keeps.
 Result<const Job*> job_of_object(const Tables& tables, const std::string& name) {
   const std::vector<std::string> parts = split(name, ':');
@@ -52,8 +63,8 @@ Result<const Job*> job_of_object(const Tables& tables, const std::string& name) 
     if (shown.kind == Kind::kJob)
       if (const Job* job = tables.job(shown.job))
         return job;
-  return not_found(
-      format("{} {} has no job: its own status says what it waits for, or how it ended", parts[0], parts[2]));
+  return not_found(format("{} {} has no job: its own status says what it waits for, or how it ended{}", parts[0],
+                          parts[2], nodes_in_need(tables)));
 }
 
 }  // namespace

@@ -810,6 +810,21 @@ TEST(Attempts, FirstStepIsCreatedWithTheStart) {
   EXPECT_EQ(w.job(job).derived_exit.code, 2);
 }
 
+TEST(Attempts, TheHighestWaitStatusOfItsStepsIsAJobsDerivedExit) {
+  World w(1);
+  const JobId job = w.submit({.spec = std::make_shared<const JobSpec>(World::interactive(1))});
+  w.start_what_fits();
+  w.obey();
+  auto step = std::make_shared<StepSpec>();
+  step->argv = {"hostname"};
+  for (const ExitStatus exit : {ExitStatus{2, 0, false}, ExitStatus{7, 0, false}, ExitStatus{0, 9, false}}) {
+    const StepNo number = w.must(CreateStep{job, step}).step;
+    w.obey();
+    (void)w.report(1, job, StepEnded{number, {{0, exit}}});
+  }
+  EXPECT_EQ(w.job(job).derived_exit, (ExitStatus{7, 0, false})) << "a signal is less, as wait(2) tells both";
+}
+
 TEST(Attempts, ReconcileTellsWhatWasMissed) {
   World w(2);
   const JobId job = w.submit(World::batch(2));

@@ -57,7 +57,7 @@ Result<void> check_health_check(const Tables& tables, const HealthCheck& check) 
     if (node != "ALL" && !is_node_name(node))
       return invalid(format("health check {}: \"{}\" is no name of a node", name, node), "nodes");
   if (check.every < kHealthEveryLeast)
-    return invalid(format("health check {} runs every ten seconds at most", name), "every");
+    return invalid(format("health check {} runs too often: every ten seconds is as often as it may", name), "every");
   if (check.time_limit.us <= 0 || check.time_limit > kHealthLimitMost)
     return invalid(format("health check {} needs a time limit, of a day at most", name), "time_limit");
   if (tables.health_checks.size() >= kHealthChecksMax && !tables.health_checks.contains(name))

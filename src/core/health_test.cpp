@@ -263,7 +263,8 @@ TEST(Health, RefusesWhatCannotBe) {
   };
   EXPECT_TRUE(refused([](auto& c) { c.user = "root"; }).starts_with("health check gpus cannot run as root"));
   EXPECT_EQ(refused([](auto& c) { c.script.clear(); }), "health check gpus has no script");
-  EXPECT_EQ(refused([](auto& c) { c.every = seconds(9); }), "health check gpus runs every ten seconds at most");
+  EXPECT_EQ(refused([](auto& c) { c.every = seconds(9); }),
+            "health check gpus runs too often: every ten seconds is as often as it may");
   EXPECT_EQ(refused([](auto& c) { c.nodes.clear(); }), "health check gpus names no nodes: ALL is every one");
   EXPECT_EQ(refused([](auto& c) { c.time_limit = {}; }), "health check gpus needs a time limit, of a day at most");
   EXPECT_EQ(w.refused(PutHealthCheck{HealthWorld::check()}, kAliceCalls), Errc::kDenied);

@@ -49,8 +49,17 @@ TEST(Nodes, WhatTheyRunShortOfIsToldFromWordToWord) {
   EXPECT_EQ(w.node(1).shortages[0].since, first);
   EXPECT_EQ(w.node(1).shortages[0].measured, first + seconds(10));
   EXPECT_FALSE(w.node(1).shortages[0].acute);
+  say({{.what = kMemory, .available = 90 << 20, .threshold = 200LL << 30},
+       {.what = kProcesses, .acute = false, .available = 70, .threshold = 64}});
+  EXPECT_EQ(
+      reason_of(w.node(1)).words,
+      "Short of memory: 90 MiB left, 200.0 GiB wanted; Lately short of processes: 70 processes left, 64 processes "
+      "wanted");
+  EXPECT_EQ(reason_of(w.node(1)).at, first);
+  EXPECT_TRUE(node_usable(w.node(1)));
   say({});
   EXPECT_TRUE(w.node(1).shortages.empty());
+  EXPECT_EQ(reason_of(w.node(1)).words, "");
 }
 
 }  // namespace

@@ -23,6 +23,8 @@ bool may_use(const Caller& caller, const Job& job) { return caller.admin || call
 
 // The status users see of several tasks is the highest; a signal counts as the shell shows it, 128 + n.
 std::int32_t weight(const ExitStatus& exit) { return exit.signal != 0 ? 128 + exit.signal : exit.code; }
+// As wait(2) tells it, by which the steps of a job are compared: an exit code counts for more than a signal.
+std::int32_t wait_status(const ExitStatus& exit) { return (exit.code << 8) + exit.signal; }
 void raise(ExitStatus& worst, const ExitStatus& exit) {
   if (weight(exit) > weight(worst))
     worst = exit;
@@ -100,9 +102,9 @@ void end_step(Txn& txn, Step step, Instant at) {
   const JobId job_id = step.job;
   txn.put(std::move(step));
   const Ref<Job> job = txn.job(job_id);
-  if (job && weight(exit) > weight(job->derived_exit)) {
+  if (job && wait_status(exit) > wait_status(job->derived_exit)) {
     Job worse = *job;
-    raise(worse.derived_exit, exit);
+    worse.derived_exit = exit;
     txn.put(std::move(worse));
   }
 }

@@ -27,6 +27,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kProgramsMax = 256;
+constexpr const char* kNotRun = "!";  // in front of why: what does not run among what does
 constexpr std::size_t kSaidMax = 200;
 constexpr std::size_t kLineMax = 500;   // of a line that goes into the log
 constexpr std::size_t kTailMax = 4096;  // of the output, in which its last line is looked for
@@ -216,7 +217,7 @@ Result<void> check_trusted_program(const std::string& path) {
   return check_interpreter(path, real);
 }
 
-Result<std::vector<std::string>> find_hook_programs(const std::vector<std::string>& patterns) {
+Result<std::vector<std::string>> find_hook_programs(const std::vector<std::string>& patterns, AtFailure at_failure) {
   std::vector<std::string> programs;
   for (const std::string& pattern : patterns) {
     const auto found = TRY(matches_of(pattern));
@@ -224,7 +225,13 @@ Result<std::vector<std::string>> find_hook_programs(const std::vector<std::strin
     if (programs.size() > kProgramsMax)
       return invalid(format("{} names more than {} programs", pattern, kProgramsMax));
   }
-  for (const std::string& program : programs) TRY(check_trusted_program(program));
+  for (std::string& program : programs) {
+    const auto trusted = check_trusted_program(program);
+    if (!trusted && at_failure == AtFailure::kStop)
+      return trusted.error();
+    if (!trusted)
+      program = std::string(kNotRun) + without_control_characters(trusted.error().message, kLineMax);
+  }
   return programs;
 }
 
@@ -232,16 +239,21 @@ std::vector<std::string> words_to_run(const std::vector<std::string>& programs, 
   constexpr const char* kEach =
       "first=0\n"
       "for program; do\n"
-      "  printf '\\n\\001%s\\n' \"$program\"\n"
-      "  \"$program\"\n"
-      "  code=$?\n"
+      "  why=${program#!}\n"
+      "  printf '\\n\\001%s\\n' \"$why\"\n"
+      "  if [ \"$why\" != \"$program\" ]; then\n"
+      "    code=1 end='not run'\n"
+      "  else\n"
+      "    \"$program\"\n"
+      "    code=$? end=\"exit code $?\"\n"
+      "  fi\n"
       "  if [ $code -ne 0 ] && [ $first -eq 0 ]; then\n"
       "    first=$code\n"
-      "    failed=$program\n"
+      "    failed=$why how=$end\n"
       "    $stop\n"
       "  fi\n"
       "done\n"
-      "[ $first -eq 0 ] || printf '\\n\\002%s\\n\\002exit code %s\\n' \"$failed\" $first\n"
+      "[ $first -eq 0 ] || printf '\\n\\002%s\\n\\002%s\\n' \"$failed\" \"$how\"\n"
       "exit $first\n";
   std::vector<std::string> words = {
       "/bin/sh", "-c", format("stop={}\n{}", at_failure == AtFailure::kStop ? "break" : ":", kEach), "lockstep-hooks"};

@@ -16,13 +16,17 @@ namespace lockstep {
 // sticky as /tmp is. Links are followed, and looked at in the same way. kDenied names what is not so.
 Result<void> check_trusted_program(const std::string& path);
 
-// What paths and patterns of glob(7) name, in their order; one pattern's in the order of the alphabet. A path that
-// names nothing is kNotFound, a pattern that does is no program; what is found must be trusted. At most 256.
-Result<std::vector<std::string>> find_hook_programs(const std::vector<std::string>& patterns);
-
-// The words of one process that runs them one behind the other. at_failure: kStop ends with the first that fails, kGoOn
-// runs the others, too; either ends with the code of the first that failed. Its output tells which program said what.
+// Of several programs: kStop ends with the first that fails, kGoOn runs the others, too.
 enum class AtFailure : unsigned char { kStop, kGoOn };
+
+// What paths and patterns of glob(7) name, in their order; one pattern's in the order of the alphabet. A path that
+// names nothing is kNotFound, a pattern that does is no program; what is found must be trusted. At most 256. With kGoOn
+// a program that is not there or not trusted has a place in the list, too: words_to_run() makes a failure of it.
+Result<std::vector<std::string>> find_hook_programs(const std::vector<std::string>& patterns,
+                                                    AtFailure at_failure = AtFailure::kStop);
+
+// The words of one process that runs them one behind the other, and ends with the code of the first that failed. Its
+// output tells which program said what.
 std::vector<std::string> words_to_run(const std::vector<std::string>& programs, AtFailure at_failure);
 
 // What it has said so far, or the last of that.

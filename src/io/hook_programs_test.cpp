@@ -107,6 +107,12 @@ TEST_F(HookPrograms, TheOutputTellsWhichProgramSaidWhat) {
   const HookOutput cut = ran({a, c}, " | head -n 3");  // as one that hangs leaves it
   EXPECT_EQ(cut.program + cut.verdict, a);
   EXPECT_EQ(ran({a}, "").verdict, "");
+  const auto found = find_hook_programs({a, dir_.path() + "/gone", c}, AtFailure::kGoOn);
+  ASSERT_TRUE(found.ok());
+  const HookOutput missing = ran(*found, "");
+  EXPECT_EQ(missing.program, dir_.path() + "/gone: there is no such file");
+  EXPECT_EQ(missing.verdict, "not run");
+  EXPECT_EQ(missing.lines, (std::vector<std::string>{"all is well", "fine"}));
   EXPECT_EQ(read_hook_output("").program, "");
 }
 

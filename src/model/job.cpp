@@ -44,6 +44,46 @@ const Unconfirmed* unconfirmed_of(const Node& node, JobId job) {
   return at != node.unconfirmed.end() && at->job == job ? &*at : nullptr;
 }
 
+namespace {
+
+std::string amount_words(std::int64_t count, Shortage::What what) {
+  switch (what) {
+    case Shortage::What::kDiskFiles:
+    case Shortage::What::kImageFiles: return format("{} files", count);
+    case Shortage::What::kProcesses: return format("{} processes", count);
+    case Shortage::What::kMemory:
+    case Shortage::What::kDisk:
+    case Shortage::What::kImages: break;
+  }
+  const std::int64_t mib = count >> 20;
+  return mib < 10'240 ? format("{} MiB", mib) : format("{}.{} GiB", mib / 1024, mib % 1024 * 10 / 1024);
+}
+
+const char* shortage_name(Shortage::What what) {
+  switch (what) {
+    case Shortage::What::kMemory: return "memory";
+    case Shortage::What::kDisk: return "disk";
+    case Shortage::What::kDiskFiles: return "files of its disk";
+    case Shortage::What::kImages: return "disk for images";
+    case Shortage::What::kImageFiles: return "files for images";
+    case Shortage::What::kProcesses: return "processes";
+  }
+  return "";
+}
+
+// "Short of memory: 90 MiB left, 100 MiB wanted". It closes the node to nothing but what minds its marks.
+void add_shortages(NodeReason& out, const Node& node) {
+  for (const Shortage& one : node.shortages) {
+    if (out.words.empty())
+      out.at = one.since;
+    out.words +=
+        format("{}{} of {}: {} left, {} wanted", out.words.empty() ? "" : "; ", one.acute ? "Short" : "Lately short",
+               shortage_name(one.what), amount_words(one.available, one.what), amount_words(one.threshold, one.what));
+  }
+}
+
+}  // namespace
+
 NodeReason reason_of(const Node& node) {
   constexpr const char* kWhileItLasts = " (drained while that lasts)";
   NodeReason out{node.reason, node.reason_by, node.reason_at};
@@ -65,14 +105,15 @@ NodeReason reason_of(const Node& node) {
   for (const Unconfirmed& one : node.unconfirmed)
     if (!one.forgiven && count++ == 0)
       first = &one;
-  if (!first)
-    return out;
-  if (out.words.empty())
-    out.at = first->since;
-  out.words += format("{}Kill task failed: job {}", out.words.empty() ? "" : "; ", first->job.value);  // Slurm's words
-  if (count > 1)
-    out.words += format(" and {} more", count - 1);
-  out.words += kWhileItLasts;
+  if (first) {
+    if (out.words.empty())
+      out.at = first->since;
+    out.words += format("{}Kill task failed: job {}", out.words.empty() ? "" : "; ", first->job.value);  // Slurm's
+    if (count > 1)
+      out.words += format(" and {} more", count - 1);
+    out.words += kWhileItLasts;
+  }
+  add_shortages(out, node);
   return out;
 }
 

@@ -84,6 +84,9 @@ Result<Standing> standing_of(const Directory& directory, const JobSpec& spec);
 std::optional<std::string> partition_refuses(const Partition& partition, const std::string& account,
                                              const std::string& qos);
 
+// What PlanNote::detail says of a job that waits for a partition that is down, where that takes no new jobs either.
+inline constexpr std::string_view kPartitionClosed = "closed";
+
 // The partition as its bounds are for the job, where the job's QOS may exceed them (PartitionTimeLimit,
 // PartitionMaxNodes); nullopt = as they stand.
 std::optional<Partition> eased_for(const Directory& directory, const Partition& partition, const std::string& qos);

@@ -61,7 +61,7 @@ std::string words_for(const DeviceAsk& ask) {
 }
 
 std::string words_for_part(const DeviceAsk& ask) {
-  return format("{} of a device{}{}", ask.mig.empty() ? format("{} thousandths", ask.milli) : "a " + ask.mig + " slice",
+  return format("{} of a device{}{}", ask.mig.empty() ? format("{:g}%", ask.milli / 10.0) : "a " + ask.mig + " slice",
                 ask.type.empty() ? "" : " of type ", ask.type);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/hostlist.h"
+#include "rules/limits.h"
 #include "sched/place_inner.h"
 
 namespace lockstep {
@@ -245,6 +246,15 @@ Wait look_at_ways(PlannerView& view, Shape& shape, bool counted) {
   return found ? Wait::kNone : worst;
 }
 
+// More of why it could not start: nodes that cannot be used, or partitions that are closed altogether.
+std::string detail_of(PlannerView& view, const Shape& shape, Wait never) {
+  if (never == Wait::kNodesUnavailable)
+    return unusable_nodes(view, shape);
+  const auto closed = [&view](const Way& way) { return view.partitions()[way.partition]->closed; };
+  const bool all_closed = !shape.compiled_ways.empty() && std::ranges::all_of(shape.compiled_ways, closed);
+  return std::string(never == Wait::kPartitionDown && all_closed ? kPartitionClosed : std::string_view());
+}
+
 void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work) {
   const bool counted = std::all_of(shape.compiled_ways.begin(), shape.compiled_ways.end(), [](const Way& way) {
     return way.groups.size() == 1 && way.groups[0].uniform && !way.groups[0].bound;
@@ -254,7 +264,7 @@ void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work) {
   work += counted ? 1 : 32 + view.nodes().size() / 16;
   shape.witness.clear();
   const Wait never = look_at_ways(view, shape, counted);
-  std::string detail = never == Wait::kNodesUnavailable ? unusable_nodes(view, shape) : std::string();
+  std::string detail = detail_of(view, shape, never);
   if (never == shape.never && (detail == shape.detail || shape.barred != Wait::kNone))
     return;
   shape.never = never;

@@ -187,6 +187,12 @@ TEST(Planner, says_why_a_job_cannot_start) {
   core.put(main);
   driver.run(core, kNow);
   EXPECT_EQ(driver.notes[two].wait, Wait::kPartitionDown);
+  EXPECT_EQ(driver.notes[two].detail, "");
+  main.closed = true;
+  core.put(main);
+  driver.run(core, kNow);
+  EXPECT_EQ(driver.notes[two].wait, Wait::kPartitionDown);
+  EXPECT_EQ(driver.notes[two].detail, "closed");
   // Only what changed is told again.
   driver.notes.clear();
   core.add_job(ask(1, 1, minutes(1)));

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "model/job.h"
 #include "model/job_state.h"
+#include "rules/limits.h"
 
 namespace lockstep {
 
@@ -57,6 +58,8 @@ Reason slurm_reason_parts(const Job& job, const PlanNote* note) {
   const std::string_view detail(note->detail);
   if (note->wait == Wait::kLimit && !detail.empty())
     return {detail.substr(0, detail.find(':')), {}};
+  if (note->wait == Wait::kPartitionDown && detail == kPartitionClosed)
+    return {"PartitionInactive", {}};
   return {wait_reason(note->wait), note->wait == Wait::kNodesUnavailable ? detail : std::string_view()};
 }
 

@@ -108,9 +108,12 @@ Result<void> check_names(const json::object& o, const json::object& known, std::
                                                  : "text"),
                    std::string(where)};
     boost::system::error_code error;
+    const bool is_beyond = value.is_uint64() || (value.is_int64() && value.get_int64() > 0) ||
+                           (value.is_double() && value.get_double() > UINT32_MAX);
     if (value.is_number() && (value.to_number<std::uint32_t>(error), error))
       return Error{Errc::kInvalid,
-                   format("{} is no whole number from 0 on", std::string_view(name.data(), name.size())),
+                   format("{} is {}", std::string_view(name.data(), name.size()),
+                          is_beyond ? "too large" : "no whole number from 0 on"),
                    std::string(where)};
   }
   return {};
@@ -335,7 +338,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
 }
 
 Result<void> add_hook_settings(AgentFile& file, std::string_view text) {
-  const auto o = TRY(parse_object(text, "settings of hooks"));
+  const auto o = TRY(parse_object(text, "the file"));
   TRY(check_names(o,
                   {{"hooks", json::object()},
                    {"health", json::object()},

@@ -66,6 +66,9 @@ TEST(AgentFile, WhatMeansNothingIsRefused) {
   EXPECT_EQ(refusal(R"({"pressure":{"disk":"much"}})"),
             "pressure.disk: \"much\" is neither a share (\"10%\") nor an amount (\"100Mi\")");
   EXPECT_EQ(refusal(R"({"pressure":{"disk_mb":-1}})"), "pressure: disk_mb is no whole number from 0 on");
+  for (const char* many : {"86400000000", "1e20", "4294967296"})
+    EXPECT_EQ(refusal(format(R"({{"pressure":{{"look_s":{}}}}})", many)), "pressure: look_s is too large");
+  EXPECT_EQ(refusal("{"), ": the file is not JSON: incomplete JSON");
   EXPECT_EQ(refusal(R"({"health":{"program":"nhc"}})"), "health.program: \"nhc\" is no path from / on");
 }
 

@@ -52,6 +52,9 @@ class Binding(unittest.TestCase):
                          [(what, n, n) for what in ("cpu", "mem") for n in "01"])
         self.assertEqual({pid for *_, pid, _, _ in lines}, set(pids))
         self.assertEqual({(kind, mask, done) for what, kind, _, _, _, mask, done in lines if what == "mem"}, {("MASK", "0x1", " set")})
+        said = self.c.run("srun", "-n2", "--gpus=4", "--gpu-bind=map_gpu:1,7", "true").stderr
+        self.assertIn("srun: warning: --gpu-bind=map_gpu:1,7 names GPU 7, and the step has 4 on a node: what is not there binds nothing\n", said)
+        self.assertNotIn("warning", self.c.run("srun", "-n2", "--gpus=4", "--gpu-bind=mask_gpu:0x8,0x1", "true").stderr)
         said = self.c.run("srun", "-Q", "-n2", "--gpus=4", "--gpu-bind=verbose,per_task:2", "sh", "-c", "env | grep -c GPU_BINDING")
         self.assertEqual((said.stdout, sorted(said.stderr.splitlines())[:2]), ("0\n0\n", [
             "gpu-bind: usable_gres=0x3; bit_alloc=0xf; local_inx=2; global_list=0,1; local_list=0,1",

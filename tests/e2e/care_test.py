@@ -612,6 +612,9 @@ class DoctorOfANode(OfOneCluster):
         write(self.place("agent.json"), json.dumps(settings))
         os.chmod(self.place("agent.json"), 0o600)
         self.assertRegex(self.doctor(self.place("agent.json"))["clock"], r"its clock is 3(599|600) s behind the controller's")
+        settings["hooks"]["timeout_s"] = 0
+        write(self.place("agent.json"), json.dumps(settings))
+        self.assertEqual(self.doctor(self.place("agent.json"))["agent"], "hooks.timeout_s: write a number from 1 to 86400")
 
 
 class Measured(OfOneCluster):

@@ -470,7 +470,7 @@ class Commands(unittest.TestCase):
         c.ok("scontrol", "create", "partitionname=night", "nodes=ALL")
         self.addCleanup(lambda: (c.idle(), c.ok("scontrol", "delete", "partitionname=night")))
         c.ok("scontrol", "update", "partitionname=night", "state=DOWN")
-        waits = c.wrap("true", "-p", "night")
+        waits, later = c.wrap("true", "-p", "night"), c.wrap("true", "-H", "-p", "night")
         for state, takes, starts, short in (("DRAIN", False, True, "drain"), ("INACTIVE", False, False, "inact"),
                                             ("DOWN", True, False, "down"), ("UP", True, True, "up")):
             c.ok("scontrol", "update", "partitionname=night", f"state={state}")
@@ -481,7 +481,14 @@ class Commands(unittest.TestCase):
             if takes:
                 c.ok("scancel", tried.stdout.strip())
             else:
-                self.assertIn("Required partition not available (inactive or drain)", tried.stderr)
+                self.assertIn("Batch job submission failed: Required partition not available (inactive or drain)\n", tried.stderr)
+                held = c.wrap("true", "-H")
+                moved = c.run("scontrol", "update", f"jobid={held}", "partition=night")
+                self.assertIn("slurm_update error: Required partition not available (inactive or drain)\n", moved.stderr)
+                c.ok("scancel", held)
+            if state == "INACTIVE":
+                c.ok("scontrol", "release", later)
+                eventually(lambda: c.ok("squeue", "-h", "-j", later, "-o", "%r").strip() == "PartitionInactive")
             if starts:
                 self.assertEqual(c.wait(waits), "COMPLETED")
         wrong = c.run("scontrol", "update", "partitionname=night", "state=asleep")

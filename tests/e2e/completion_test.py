@@ -10,9 +10,10 @@ from cluster import BIN
 
 ASKS = (("sbatch", "-C", ""), ("sbatch", "--account", "=", ""), ("salloc", "-q", ""), ("sacct", "-u", ""), ("scancel", ""),
         ("scontrol", "show", "node", ""), ("lockstep", "node", ""), ("lockstep", "submit", "-p", ""), ("lockstep", "explain", ""),
-        ("scontrol", "requeue", ""), ("lockstep", "cancel", ""), ("sacctmgr", "show", "account", ""))
+        ("scontrol", "requeue", ""), ("lockstep", "cancel", ""), ("sacctmgr", "show", "account", ""),
+        ("seff", ""), ("sattach", ""))
 OF_SCONTROL = ("sbatch", "--reservation", "="), ("squeue", "-L"), ("scontrol", "show", "reservation")
-FIXED = ((("lockstep", "doctor"), "disks"), (("lockstep", "doctor", "-o"), "json"), (("lockstep", "topology"), "load"),
+FIXED = ((("lockstep", "doctor"), "disks"), (("lockstep", "doctor", "-o"), "json"), (("lockstep", "health", "-o"), "json"), (("lockstep", "topology"), "load"),
          (("scontrol",), "requeue"), (("scontrol", "show"), "reservation"), (("sacctmgr",), "modify"),
          (("sacctmgr", "add"), "qos"), (("lockstep", "back"), "backup"), (("lockstep", "completion"), "fish"))
 
@@ -73,6 +74,12 @@ class Completion(unittest.TestCase):
         line = " ".join(words).replace(" = ", "=")
         told = self.shell("fish", "--no-config", "-c", f"lockstep completion fish | source; complete -C '{line}'")
         return [each.split("\t")[0] for each in told.splitlines()]
+
+    def test_manual_pages_say_what_their_commands_are_for(self):
+        for name, purpose in (("sattach", r"the output and input of a step that runs"), ("sacct", "jobs that have ended"),
+                              ("scontrol", "everything about one thing"), ("backup", "write all of a cluster")):
+            page = subprocess.run([f"{BIN}/lockstep", "man", name], capture_output=True, text=True).stdout
+            self.assertIn(purpose, page.split(".SH DESCRIPTION")[0], name)
 
     def test_reservations_licences_and_fixed_words(self):
         shells = [self.offered_by_bash] + ([self.offered_by_fish] if shutil.which("fish") else [])

@@ -86,6 +86,17 @@ srun -l --ntasks-per-node=1 -n$SLURM_NNODES cmp data.bin {there}.$SLURM_JOB_ID
         self.assertRegex(said, r"CPU Efficiency: \d+\.\d\d% of 00:00:0\d core-walltime")
         self.assertRegex(said, r"Memory Utilized: [56]\d\.\d\d MB\nMemory Efficiency: [456]\.\d\d% of 1\.00 GB\n")
         self.assertEqual(self.c.run("seff", "999999").returncode, 2)
+        self.assertRegex(said, r"User/Group: \w+/[A-Za-z]\w*\n")
+        for wrong in ("", f"{job}.batch", f"{job}.0", f"{job},{job}"):
+            done = self.c.run("seff", wrong)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), wrong)
+            self.assertIn(f"Invalid job id: {wrong}", done.stderr)
+        array = self.c.wrap("true", "-a", "1-3")
+        self.c.idle()
+        done = self.c.run("seff", array)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"{array} has several jobs, of which this is {array}_", done.stderr)
+        self.assertEqual(done.stdout.count("Job ID:"), 1)
 
     @unittest.skipUnless(shutil.which("ssh") and (shutil.which("sshd") or os.path.exists("/usr/sbin/sshd")), "openssh-client and openssh-server are not installed")
     def test_ssh_into_a_job(self):

@@ -227,11 +227,11 @@ class Shares(Sharing):
 
     def test_shards_are_used_in_turns(self):
         self.write_program(DAEMON)
-        jobs = [self.c.wrap("env | grep -c CUDA_MPS; echo $CUDA_VISIBLE_DEVICES; sleep 0.5", "--gres=shard:4", user=user) for user in (ANN, BOB)]
+        jobs = [self.c.wrap("env | grep -c CUDA_MPS; echo $CUDA_VISIBLE_DEVICES $SLURM_SHARDS_ON_NODE; sleep 0.5", "--gres=shard:4", user=user) for user in (ANN, BOB)]
         eventually(lambda: all(self.c.state(job) == "RUNNING" for job in jobs), what="both run on the one GPU")
         self.ended(*jobs)
         for job in jobs:
-            self.assertEqual(self.c.output(job).split(), ["0", "0"])
+            self.assertEqual(self.c.output(job).split(), ["0", "0", "4"])
 
 
 if __name__ == "__main__":

@@ -98,6 +98,10 @@ class KubePressure(unittest.TestCase):
         self.assertIn("terminated", self.get("greedy")["status"]["containerStatuses"][0]["state"])
         self.assertIn("Evicted", [reason for reason, _ in self.events("greedy")])
         self.assertEqual(self.taints("n1"), ["memory-pressure"])
+        words = r"[Ss]hort of memory: \d+ MiB left, 100 MiB wanted"
+        for said in (self.c.ok("sinfo", "-R", "-h", "-o", "%E %N"), self.c.ok("scontrol", "show", "node", "n1"), self.c.ok("lockstep", "status"),
+                     self.c.run("lockstep", "doctor").stdout):
+            self.assertRegex(said, words)
         self.assertEqual(self.condition("n2", "node", "MemoryPressure"), "False", "its neighbour has its own memory")
         self.create("late", node="n1", ready=False)
         self.create("asks", node="n1", container={"resources": {"requests": {"memory": "10Mi"}}})

@@ -99,10 +99,12 @@ class Places(unittest.TestCase):
                             ('{"places": {"scratch": "relative"}}', 'places.scratch: "relative" is no path from / on'),
                             ('{"place": {}}', "there is no such setting: place"),
                             ('{"hooks": {"prolog": "x"}}', "hooks: prolog is no list of texts"),
-                            ("[]", "is not a JSON object"), ("{", "is not JSON")):
+                            ('{"pressure": {"memory": "200Gi"}}', "pressure.memory: 200Gi is all that a node has, or more (1024 MiB)"),
+                            ('{"pressure": {"look_s": 86400000000}}', "pressure: look_s is too large"),
+                            ("[]", "is not a JSON object"), ("{", "the file is not JSON")):
             with open(file, "w") as f:
                 f.write(text)
-            done = self.c.run("lockstep", "up", "--dir", place, "--nodes", "1", "--agent-settings", file)
+            done = self.c.run("lockstep", "up", "--dir", place, "--nodes", "1", "--memory", "1G", "--agent-settings", file)
             self.assertEqual(done.returncode, 1)
             self.assertIn(f"--agent-settings {file}: ", done.stderr)
             self.assertIn(words, done.stderr)

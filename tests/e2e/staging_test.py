@@ -125,6 +125,21 @@ class Staging(unittest.TestCase):
         said = self.c.ok("salloc", "-N1", "--stage-in=data/program", "srun", "sh", "-c", "$LOCKSTEP_SCRATCH/program", user=USER)
         self.assertIn("runs", said)
 
+    def test_srun_and_salloc_wait_for_what_they_stage_out(self):
+        place = self.place("interactive")
+        os.chmod(place, 0o777)
+        for n, words in enumerate((("srun",), ("salloc", "-N1", "srun"))):
+            os.makedirs(os.path.join(place, f"f{n}"))
+            make = ("sh", "-c", "head -c 60000000 /dev/zero > $LOCKSTEP_SCRATCH/x")
+            first = (words[0], "-w", "n1", f"--stage-out=x:{place}/f{n}/y", *words[1:])
+            self.c.ok(*first, *make)
+            self.assertEqual(os.path.getsize(f"{place}/f{n}/y"), 60_000_000)
+            wrong = self.c.run(words[0], "-w", "n1", f"--stage-out=none:{place}/z", *words[1:], "true")
+            self.assertEqual(wrong.returncode, 1, wrong.stderr)
+            self.assertRegex(wrong.stderr, rf"{words[0]}: error: job \d+: StageOutFailed n1: none: there is no such file")
+            code = self.c.run(words[0], "-w", "n1", f"--stage-out=none:{place}/z", *words[1:], "sh", "-c", "exit 7").returncode
+            self.assertEqual(code, 7)
+
     def test_a_step_says_that_nothing_is_staged_for_it(self):
         job = self.c.wrap("srun --stage-in=/no/such true; echo code $?")
         self.assertEqual(self.c.wait(job), "COMPLETED")

@@ -99,6 +99,21 @@ class Onlookers(unittest.TestCase):
         self.assertEqual(sorted(srun.stdout.read().splitlines()), ["got for both", "got for one"])
         self.assertEqual((srun.wait(20), looks.wait(20)), (0, 0))
 
+    def test_it_leaves_when_nobody_reads_any_more(self):
+        c = self.c
+        srun = self.start("srun", "sh", "-c", "echo begin; read a; echo got $a")
+        srun.stdout.readline()
+        step = c.ok("squeue", "-h", "-s", "-o", "%i").strip()
+        looks = self.start("sattach", step)
+        time.sleep(0.5)
+        self.assertIsNone(looks.poll())
+        looks.stdout.close()
+        self.assertEqual(looks.wait(10), 128 + signal.SIGPIPE)
+        srun.stdin.write("all\n")
+        srun.stdin.close()
+        self.assertEqual(srun.stdout.read(), "got all\n")
+        self.assertEqual(srun.wait(20), 0)
+
     def test_a_step_ends_with_its_srun_all_the_same(self):
         c = self.c
         job = c.wrap("srun sleep 1000 & echo $! > pid; wait; echo over")

@@ -96,6 +96,13 @@ class Work(unittest.TestCase):
                                     capture_output=True, text=True).stdout
             self.assertIn("hold.py", inside)
 
+        # What is left out is said; what Slurm has and nobody measures is an empty column.
+        both = c.run("sstat", "-nPai", "-j", f"{job},99999", user=USER)
+        self.assertEqual(both.returncode, 0)
+        self.assertIn(f"sstat: error: {job}.batch: the processes of a job's script are not told\n", both.stderr)
+        self.assertIn("sstat: error: no steps running for job 99999\n", both.stderr)
+        self.assertEqual(c.ok("sstat", "-nP", "-j", step, "-o", "JobID,MaxVMSize,AveCPUFreq,NTasks", user=USER), f"{step}|||2\n")
+
         # A job alone means its lowest step; its own user and administrators see it, others do not.
         self.assertEqual(c.ok("sstat", "-nP", "-j", job, "-o", "jobid", user=USER), step + "\n")
         self.assertEqual(sorted(c.parts(job, "ntasks", user=USER)), [step, f"{job}.batch"])

@@ -77,13 +77,14 @@ Result<void> HookRunner::complete(ShimStart& start) const {
   if (is_staging(start.key))
     return {};  // a program of ours
   const bool prolog = step_of(start.key)->step == kPrologStep;
-  auto programs = TRY(find_hook_programs(prolog ? settings_.hooks.prolog : settings_.hooks.epilog));
+  const AtFailure at_failure = prolog ? AtFailure::kStop : AtFailure::kGoOn;
+  auto programs = TRY(find_hook_programs(prolog ? settings_.hooks.prolog : settings_.hooks.epilog, at_failure));
   if (!prolog)
     std::reverse(programs.begin(), programs.end());
   ProcessSpec& process = start.launch.process;
   process.uid = ::geteuid();
   process.gid = ::getegid();
-  process.argv = words_to_run(programs, prolog ? AtFailure::kStop : AtFailure::kGoOn);
+  process.argv = words_to_run(programs, at_failure);
   process.std_out = process.std_err = output_of(start.key);
   return {};
 }

@@ -30,7 +30,7 @@ std::optional<UpdateNode> node_change(const Node& node, const json::object* old,
     any = true;
   }
   const bool drains = flag_in(spec_of(tree), "unschedulable");
-  if (old && drains != flag_in(spec_of(*old), "unschedulable") && drains != node.drain) {
+  if (old && drains != flag_in(spec_of(*old), "unschedulable") && drains != node_drained(node)) {
     out.drain = drains;
     if (drains)
       out.reason = format("cordoned by {}", who);

@@ -103,7 +103,7 @@ void show_taints(json::object& spec, const Node& node) {
         taints.push_back(one);
     }
   const auto add = [&](const char* key, const char* effect) { taints.push_back({{"key", key}, {"effect", effect}}); };
-  if (node.drain)
+  if (node_drained(node))
     add(kUnschedulable, "NoSchedule");
   if (node.link != NodeLink::kUp)
     add(kUnreachable, "NoSchedule");
@@ -116,7 +116,7 @@ void show_taints(json::object& spec, const Node& node) {
     spec.erase("taints");
   else
     spec["taints"] = std::move(taints);
-  if (node.drain)
+  if (node_drained(node))
     spec["unschedulable"] = true;
   else
     spec.erase("unschedulable");

@@ -167,6 +167,18 @@ TEST(NodeChange, LabelsTaintsAmountsAndCordon) {
   EXPECT_EQ(*change->marks, (std::vector<NodeMark>{{"team", "x", NodeMark::Effect::kDrives}}));
   EXPECT_EQ(*change->added_counted, (std::vector<Counted>{{"example.com/foo", 5}, {"hugepages-2Mi", 4}}));
   EXPECT_FALSE(node_change(record, nullptr, changed, "ann")->drain) << "only who changes it cordons";
+
+  // What a health check closed is cordoned, and to uncordon it is to resume it.
+  Node ill = record;
+  ill.health = {{.check = "gpus", .closes = true}};
+  json::object closed = new_node_tree(ill);
+  show_node(closed, ill, Instant{}, Duration{});
+  EXPECT_TRUE(closed["spec"].as_object()["unschedulable"].as_bool());
+  json::object opened = closed;
+  opened["spec"].as_object().erase("unschedulable");
+  const auto resumed = node_change(ill, &closed, opened, "ann");
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->drain, false);
 }
 
 TEST(PodWait, CountsNodesByReason) {
@@ -195,6 +207,13 @@ TEST(PodWait, CountsNodesByReason) {
   EXPECT_EQ(waiting_for_nodes(tables, job),
             "0/4 nodes are available: 2 Insufficient cpu, 1 node(s) had untolerated taint {team: x}, 1 node(s) were "
             "unschedulable.");
+
+  Partition main;
+  main.meta.name = "main";
+  main.is_default = true;
+  main.up = false;
+  tables.partitions["main"] = std::make_shared<const Partition>(main);
+  EXPECT_EQ(waiting_for_nodes(tables, job), "0/4 nodes are available: 4 node(s) were in a partition that is down.");
 }
 
 }  // namespace

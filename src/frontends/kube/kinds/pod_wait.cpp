@@ -95,12 +95,26 @@ std::vector<std::string> why_not(const Node& node, const NodeLoad& load, const G
   return out;
 }
 
+// None of the partitions that the job may use starts work now.
+bool partitions_are_down(const Tables& tables, const JobSpec& spec) {
+  if (spec.partitions.empty()) {
+    const Partition* own = tables.default_partition();
+    return own && !own->up;
+  }
+  return std::ranges::none_of(spec.partitions, [&tables](const std::string& name) {
+    const Partition* one = tables.partition(name);
+    return !one || one->up;
+  });
+}
+
 }  // namespace
 
 std::string waiting_for_nodes(const Tables& tables, const Job& job) {
   const std::size_t nodes = tables.nodes.size();
   if (tables.jobs.size() > kWaitJobsMost || job.spec->groups.get().empty())
     return format("0/{} nodes are available now.", nodes);
+  if (partitions_are_down(tables, *job.spec))
+    return unschedulable_words(nodes, std::vector<std::string>(nodes, "node(s) were in a partition that is down"));
   const Ground ground(tables);
   const Seating::NodeOf node_of = [&](NodeId id) { return tables.node(id); };
   const Seating::EachNode each_node = [&](const std::function<void(const Node&)>& see) {

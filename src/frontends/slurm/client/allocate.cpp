@@ -2,11 +2,14 @@
 
 #include <poll.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "frontends/slurm/client/query_times.h"
 #include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/values.h"
 #include "model/job.h"
+#include "model/staging.h"
 
 namespace lockstep::slurm {
 
@@ -73,7 +76,9 @@ bool take_back(const ClientContext& context, JobId id, const Voice& voice, Signa
       if (!ends(signal))
         continue;
       voice.error(
-          format("job {0} is not cancelled: the controller has not answered. `scancel {0}` cancels it", id.value));
+          format("whether job {0} is cancelled is not known: the controller has not answered yet. `scancel {0}` makes "
+                 "sure",
+                 id.value));
       return false;
     }
     if (!told)
@@ -108,6 +113,57 @@ JobEnd watch_end(const ClientContext& context, JobId id) {
       return answer.error();
     return answer->job;
   });
+}
+
+namespace {
+
+int told_of_stage_out(const Result<JobAnswer>& answer, JobId id, int code, const Voice& voice) {
+  if (!answer) {
+    voice.error(format("job {}: whether its files were copied out is not known: {}", id.value, answer.error().message));
+    return std::max(code, 1);
+  }
+  const std::string& reason = answer->job->end_reason;
+  const auto at = reason.find(kStageOutFailed);
+  if (at == reason.npos)
+    return code;
+  voice.error(format("job {}: {}", id.value, reason.substr(at)));
+  return std::max(code, 1);
+}
+
+}  // namespace
+
+int await_stage_out(const ClientContext& context, JobId id, const JobSpec& spec, int code, const Voice& voice,
+                    SignalDesk& signals) {
+  if (spec.stage_out.empty())
+    return code;
+  Pending<Result<JobAnswer>> end([&context, id] {
+    Api own(context);
+    return own.wait(id, Api::Until::kEnded, false, kControllerPatience);
+  });
+  signals.take();  // what came before was for the tasks
+  const std::int64_t asked_ms = monotonic_ms();
+  for (bool told = false;;) {
+    if (const auto answer = end.take())
+      return told_of_stage_out(*answer, id, code, voice);
+    const std::int64_t waited_ms = monotonic_ms() - asked_ms;
+    if (!told && waited_ms >= kCuriousMs) {
+      voice.info(
+          format("job {}: its files are being copied out; a signal (Ctrl-C) leaves the wait, and the copying "
+                 "goes on",
+                 id.value));
+      told = true;
+    }
+    ::pollfd waits[] = {{end.fd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}};
+    ::poll(waits, std::size(waits), told ? -1 : static_cast<int>(kCuriousMs - waited_ms));
+    for (const int signal : signals.take())
+      if (ends(signal)) {
+        voice.error(
+            format("job {0}: its files are still being copied out: `scontrol show job {0}` says how far that "
+                   "is, and what failed",
+                   id.value));
+        return code != 0 ? code : 128 + signal;
+      }
+  }
 }
 
 Result<std::optional<Duration>> immediate_of(const OptionSet& options) {

@@ -24,6 +24,12 @@ struct Granted {
 std::optional<Granted> allocate(const ClientContext& context, Api& api, const SubmitRequest& request,
                                 std::optional<Duration> immediate, const Voice& voice, SignalDesk& signals);
 
+// Of a job with --stage-out that was ended just now: waits until its files are where they are to go, says that it does
+// when that takes long, and tells what was left behind. code: what the client would end with; with files left behind,
+// or a signal that leaves the wait (the copying goes on), never 0.
+int await_stage_out(const ClientContext& context, JobId id, const JobSpec& spec, int code, const Voice& voice,
+                    SignalDesk& signals);
+
 // How long --immediate waits. Nothing: for as long as it takes.
 Result<std::optional<Duration>> immediate_of(const OptionSet& options);
 

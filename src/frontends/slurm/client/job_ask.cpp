@@ -36,19 +36,6 @@ Result<void> check_hint(const OptionSet& options, std::vector<std::string>& note
   return {};
 }
 
-Result<void> check_gpu_bind(const OptionSet& options) {
-  const Given* bind = options.find("gpu-bind");
-  if (!bind)
-    return {};
-  std::string_view word = bind->text;
-  for (const std::string_view prefix : {"verbose,", "v,", "quiet,", "q,"})
-    if (word.starts_with(prefix))
-      word.remove_prefix(prefix.size());
-  bool known = word == "none" || word == "closest";
-  for (const std::string_view kind : {"per_task:", "single:", "map_gpu:", "mask_gpu:"}) known |= word.starts_with(kind);
-  return known ? Result<void>() : unsupported(options, "gpu-bind", format("\"{}\" is not supported yet", word));
-}
-
 Result<void> check_gres_flags(const OptionSet& options) {
   for (const auto& flag : split(lower(options.text("gres-flags")), ','))
     if (!is_among("disable-binding allow-task-sharing multiple-tasks-per-sharing", flag))
@@ -64,7 +51,6 @@ Result<void> wishes(const OptionSet& options, std::vector<std::string>& notes) {
                            where_given("threads-per-core", *options.find("threads-per-core"))));
   if (options.has("ntasks-per-core"))
     TRY(count_of(options, "ntasks-per-core", 1));  // a core never has more than one task anyway
-  TRY(check_gpu_bind(options));
   return check_gres_flags(options);
 }
 

@@ -143,13 +143,30 @@ TEST(JobAsk, Contradictions) {
                            "--constraint=",
                            "-F ./nothing",
                            "--gpu-bind=map_gpu",
+                           "--gpu-bind=bogus",
+                           "--gres=shard:8 --gpus=1",
+                           "--gres=mps:50 --gpus-per-node=1",
+                           "--gres=gres/mps:50 --gpus-per-task=1",
+                           "--gpu-bind=verbose",
+                           "--gpu-bind=",
+                           "--gpu-bind=single:0",
+                           "--gpu-bind=per_task:",
+                           "--gpu-bind=map_gpu:",
+                           "--gpu-bind=map_gpu:1,",
+                           "--gpu-bind=map_gpu:64",
+                           "--gpu-bind=map_gpu:1*0",
+                           "--gpu-bind=mask_gpu:zz",
+                           "--gpu-bind=mask_gpu:0x0",
+                           "--gpu-bind=mask_gpu:0x1*2x",
                            "--gres-flags=enforce-binding"})
     EXPECT_EQ(shape(line).substr(0, 6), "error:") << line << " gave " << shape(line);
 }
 
 TEST(JobAsk, WhatStrangersScriptsSayIsTaken) {
   EXPECT_EQ(shape("--gpu-bind=map_gpu:0,1 -n2"), shape("-n2"));
+  EXPECT_EQ(shape("--gpu-bind=map_gpu:0x1*2,3 -n2"), shape("-n2"));
   EXPECT_EQ(shape("--gpu-bind=verbose,mask_gpu:0x1 -n2"), shape("-n2"));
+  EXPECT_EQ(shape("--gpu-bind=bogus"), "error: Invalid --gpu-bind argument: bogus");
   for (const char* line : {"--core-spec=1", "-S 1", "--thread-spec=1", "--ntasks-per-socket=2", "--hint=multithread",
                            "--hint=memory_bound"}) {
     std::vector<std::string> notes;
@@ -372,7 +389,7 @@ TEST(StepAsk, ANodeForEveryTask) {
   EXPECT_EQ(step("-m arbitrary -n2 -w n2,n1,n2").tasks, 2u);
   EXPECT_EQ(step("-m plane=2 -n4").distribution, "plane=2");
   std::vector<std::string> notes;
-  for (const char* line : {"-m arbitrary", "-m arbitrary -n4 -w n2,n1,n2"})
+  for (const char* line : {"-m arbitrary", "-m arbitrary -n4 -w n2,n1,n2", "--gpu-bind=bogus", "--gpu-bind=map_gpu:"})
     EXPECT_FALSE(step_of(options_of(SlurmCommand::kSrun, line), around(), notes).ok()) << line;
 }
 

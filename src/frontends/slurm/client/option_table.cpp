@@ -78,7 +78,7 @@ constexpr OptionDef kTable[] = {
   {"extra-node-info", 'B', val, BRA, 0, "", bad, "S:C:T", kBinding, nullptr},
   {"get-user-env", 0, opt, BA, B, "GET_USER_ENV", adv, "TIMEOUT", "the login environment", nullptr},
   {"gid", 0, val, BA, 0, "", bad, "GROUP", "running as another group is not supported yet", nullptr},
-  {"gpu-bind", 0, val, BRA, BRA, "GPU_BIND", ok, "TYPE", "none, closest, per_task:N, single:N, map_gpu:LIST, mask_gpu:LIST", nullptr},
+  {"gpu-bind", 0, val, BRA, BRA, "GPU_BIND", ok, "TYPE", "[verbose,] none, closest, per_task:N, single:N, map_gpu:LIST, mask_gpu:LIST", nullptr},
   {"gpu-freq", 0, val, BRA, BRA, "GPU_FREQ", bad, "FREQ", "setting GPU frequencies is not supported yet", nullptr},
   {"gpus", 'G', val, BRA, BRA, "GPUS", ok, "[TYPE:]N", "GPUs of the whole job", nullptr},
   {"gpus-per-node", 0, val, BRA, BRA, "GPUS_PER_NODE", ok, "[TYPE:]N", "GPUs on every node", nullptr},

@@ -1,9 +1,12 @@
 #include "frontends/slurm/client/resource_ask.h"
 
+#include <algorithm>
+#include <charconv>
 #include <unordered_set>
 
 #include "base/hostlist.h"
 #include "base/text.h"
+#include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/values.h"
 
 namespace lockstep::slurm {
@@ -311,6 +314,24 @@ Result<std::uint32_t> cores_per_task_of(const OptionSet& options) {
 
 namespace {
 
+// A share of a GPU stands alone among what is asked in the same place: GPUs beside it would be another ask.
+Result<void> check_alone(const OptionSet& options, const Given& gres, const std::vector<DeviceAsk>& asks) {
+  const auto items = split(lower(gres.text), ',');
+  const bool shares = std::any_of(items.begin(), items.end(), [](std::string_view item) {
+    if (item.starts_with("gres/") || item.starts_with("gres:"))
+      item.remove_prefix(5);
+    return is_share_of_gpu(item.substr(0, item.find_first_of(":=")));
+  });
+  if (!shares || only_gpus(asks).empty())
+    return {};
+  for (const char* name : {"gpus", "gpus-per-node", "gpus-per-task"})
+    if (const Given* other = options.find(name); other && other->origin == gres.origin)
+      return invalid(format("{}={} is a share of one GPU: {} cannot be asked for beside it", where_given("gres", gres),
+                            gres.text, where_given(name, *other)),
+                     "devices");
+  return {};
+}
+
 Result<void> read_gres(const OptionSet& options, Devices& out) {
   const Given* given = options.find("gres");
   if (!given)
@@ -321,7 +342,7 @@ Result<void> read_gres(const OptionSet& options, Devices& out) {
                    "devices");
   out.per_node = *parsed;
   out.none = lower(given->text) == "none";
-  return {};
+  return check_alone(options, *given, out.per_node);
 }
 
 // --gpus-per-node beside --gres, which may name GPUs too. False: a step's own --gres replaces what the job's variables
@@ -371,8 +392,59 @@ Result<void> settle_total(const OptionSet& options, const Shape& shape, Devices&
 
 }  // namespace
 
+namespace {
+
+constexpr std::uint64_t kBoundGpusMost = 64;  // of a node: GPUs are numbered below it
+
+// "3" of map_gpu, "0xc" of mask_gpu; behind it "*2" says for how many tasks.
+bool names_gpus(std::string_view item, bool is_mask) {
+  const auto star = item.find('*');
+  if (star != item.npos && parse_uint(item.substr(star + 1)).value_or(0) == 0)
+    return false;
+  item = item.substr(0, star);
+  if (!is_mask && !item.starts_with("0x") && !item.starts_with("0X")) {
+    const auto number = parse_uint(item);
+    return number && *number < kBoundGpusMost;
+  }
+  if (item.starts_with("0x") || item.starts_with("0X"))
+    item.remove_prefix(2);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), value, 16);
+  return !item.empty() && error == std::errc() && end == item.data() + item.size() &&
+         (is_mask ? value != 0 : value < kBoundGpusMost);
+}
+
+bool is_gpu_binding(std::string_view word) {
+  for (const std::string_view prefix : {"verbose,", "v,", "quiet,", "q,"})
+    if (word.starts_with(prefix))
+      word.remove_prefix(prefix.size());
+  const auto colon = word.find(':');
+  const std::string_view how = word.substr(0, colon);
+  if (colon == word.npos)
+    return is_among("none closest", how);
+  const std::string_view list = word.substr(colon + 1);
+  if (is_among("per_task single", how)) {
+    const auto count = parse_count(list);
+    return count && *count > 0;
+  }
+  if (!is_among("map_gpu mask_gpu", how) || list.empty() || list.ends_with(','))
+    return false;
+  const auto items = split(list, ',');
+  return std::all_of(items.begin(), items.end(), [&](const auto& item) { return names_gpus(item, how == "mask_gpu"); });
+}
+
+Result<void> check_gpu_bind(const OptionSet& options) {
+  const Given* bind = options.find("gpu-bind");
+  if (!bind || is_gpu_binding(bind->text))
+    return {};
+  return invalid(format("Invalid {} argument: {}", where_given("gpu-bind", *bind), bind->text), "gpu-bind");
+}
+
+}  // namespace
+
 Result<Devices> devices_of(const OptionSet& options, const Shape& shape) {
   Devices out;
+  TRY(check_gpu_bind(options));
   TRY(read_gres(options, out));
   if (!TRY(put_gpus_of_node(options, out)))
     return out;

@@ -242,7 +242,8 @@ int Salloc::hold(const Wish& wish) {
   const ExitStatus exit = run_command(wish, granted->id, signals);
   if (!revoked_)
     relinquish(granted->id, exit, signals);
-  return exit.signal ? 128 + exit.signal : exit.code;
+  const int code = exit.signal ? 128 + exit.signal : exit.code;
+  return await_stage_out(context_, granted->id, wish.request.spec, code, voice_, signals);
 }
 
 }  // namespace

@@ -174,8 +174,8 @@ int finish(const Result<void>& done) {
   if (error.code == Errc::kUnsupported)
     write_all(STDERR_FILENO, error.message + "\n");
   else
-    write_all(STDERR_FILENO, format("slurm_update error: {}\n",
-                                    error.code == Errc::kDenied ? "Access/permission denied" : error.message));
+    write_all(STDERR_FILENO,
+              format("slurm_update error: {}\n", error.code == Errc::kDenied ? slurm_sentence(error) : error.message));
   return 1;
 }
 

@@ -1,4 +1,6 @@
 // seff: how much of what a job held it has used.
+#include <grp.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -110,10 +112,25 @@ std::string size_text(double kib) {
 
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
+// The rows of the first job that was found: its own and those of its script and steps. The elements of an array are
+// jobs of their own.
+std::size_t rows_of_first(const Rows& rows) {
+  const std::string own = format("{}.", rows.cell(0, kId));
+  std::size_t end = 1;
+  while (end < rows.size() && rows.cell(end, kId).starts_with(own)) ++end;
+  return end;
+}
+
+std::string group_name(std::string_view gid) {
+  const auto number = parse_uint(gid);
+  const ::group* known = number ? ::getgrgid(static_cast<::gid_t>(*number)) : nullptr;
+  return known ? known->gr_name : std::string(gid);
+}
+
 // Of a job that held GPUs: the time in which they computed, over its script and all of its steps.
-std::string gpu_report(const Rows& rows, double gpus, double elapsed) {
+std::string gpu_report(const Rows& rows, std::size_t count, double gpus, double elapsed) {
   double busy = 0, memory = 0;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
+  for (std::size_t row = 0; row < count; ++row) {
     const auto seconds = static_cast<double>(parse_uint(rows.cell(row, kElapsed)).value_or(0));
     busy += count_in(rows.cell(row, kUsage), "gres/gpuutil=") / 100 * std::max(1.0, seconds);
     memory = std::max(memory, memory_in(rows.cell(row, kUsageMost), "gres/gpumem="));
@@ -124,17 +141,17 @@ std::string gpu_report(const Rows& rows, double gpus, double elapsed) {
       gpus, clock_text(busy), percent(busy, elapsed * gpus), clock_text(elapsed * gpus), size_text(memory));
 }
 
-std::string report(const Rows& rows) {
+std::string report(const Rows& rows, std::size_t count) {
   const auto job = [&rows](Column column) { return std::string(rows.cell(0, column)); };
   double memory = 0;
-  for (std::size_t row = 0; row < rows.size(); ++row) memory = std::max(memory, memory_in(rows.cell(row, kUsage)));
+  for (std::size_t row = 0; row < count; ++row) memory = std::max(memory, memory_in(rows.cell(row, kUsage)));
   const double nodes = static_cast<double>(std::max<std::uint64_t>(1, parse_uint(job(kNodes)).value_or(1)));
   const double cpus = static_cast<double>(parse_uint(job(kCpus)).value_or(0));
   const double elapsed = static_cast<double>(parse_uint(job(kElapsed)).value_or(0));
   const double used = seconds_in(job(kTotalCpu)), held = memory_in(job(kAllocated));
   std::string out =
       format("Job ID: {}\nCluster: {}\nUser/Group: {}/{}\nState: {} (exit code {})\n", job(kId), job(kCluster),
-             job(kUser), job(kGroup), job(kState), job(kExit).substr(0, job(kExit).find(':')));
+             job(kUser), group_name(job(kGroup)), job(kState), job(kExit).substr(0, job(kExit).find(':')));
   out += nodes > 1 ? format("Nodes: {}\nCores per node: {}\n", nodes, static_cast<std::int64_t>(cpus / nodes))
                    : format("Cores: {}\n", cpus);
   out += format("CPU Utilized: {}\nCPU Efficiency: {:.2f}% of {} core-walltime\nJob Wall-clock time: {}\n",
@@ -143,7 +160,7 @@ std::string report(const Rows& rows) {
   out += held > 0 ? format("Memory Efficiency: {:.2f}% of {}\n", percent(memory, held), size_text(held))
                   : std::string("Memory Efficiency: the job had no bound\n");
   if (const double gpus = count_in(job(kAllocated), "gres/gpu="); gpus > 0)
-    out += gpu_report(rows, gpus, elapsed);
+    out += gpu_report(rows, count, gpus, elapsed);
   return out;
 }
 
@@ -159,18 +176,27 @@ int seff_main(const ClientContext& context, int argc, char** argv) {
     voice.error(line.words.empty() ? "which job? Name one" : "one job at a time");
     return 1;
   }
+  const std::string& name = line.words[0];
+  if (name.empty() || name.find_first_of(".,") != name.npos) {
+    voice.error(format("Invalid job id: {}{}", name, name.empty() ? "" : ": one whole job is meant, as 12 or 12_3"));
+    return 1;
+  }
   Query query(context);
-  const auto body = query.get("/slurm/v1/sacct", {{"columns", kNames}, {"jobs", line.words[0]}});
+  const auto body = query.get("/slurm/v1/sacct", {{"columns", kNames}, {"jobs", name}});
   if (!body) {
     voice.error(body.error().message);
     return 1;
   }
   const Rows rows(*body, kColumns);
   if (rows.size() == 0) {
-    voice.error(format("Job not found: {}", line.words[0]));
+    voice.error(format("Job not found: {}", name));
     return 2;
   }
-  say(report(rows));
+  const std::size_t first = rows_of_first(rows);
+  if (first < rows.size())
+    voice.warning(format("{0} has several jobs, of which this is {1}; `sacct -X -j {0}` lists them all", name,
+                         rows.cell(0, kId)));
+  say(report(rows, first));
   const std::string_view state = rows.cell(0, kState);
   if (state == "RUNNING" || state == "PENDING" || state == "SUSPENDED")
     say(format("WARNING: Efficiency statistics may be misleading for {} jobs.\n", state));

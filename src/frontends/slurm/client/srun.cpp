@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <memory>
 
 #include "base/text.h"
@@ -191,6 +193,37 @@ Result<StepSpec> step_spec(const OptionSet& options, const std::vector<std::stri
   }
   files_into(files_of(options), step);
   return step;
+}
+
+// The highest number that map_gpu:LIST or mask_gpu:LIST names; a step's GPUs on a node are numbered from 0.
+std::optional<std::uint64_t> highest_bound_gpu(std::string_view binding) {
+  const bool is_mask = binding.find("mask_gpu:") != binding.npos;
+  if (!is_mask && binding.find("map_gpu:") == binding.npos)
+    return std::nullopt;
+  std::uint64_t highest = 0;
+  for (const std::string& item : split(binding.substr(binding.find(':') + 1), ',')) {
+    const bool is_hex = is_mask || item.starts_with("0x") || item.starts_with("0X");
+    const std::uint64_t value = ::strtoull(item.c_str(), nullptr, is_hex ? 16 : 10);
+    const auto bits = static_cast<std::uint64_t>(std::bit_width(value));
+    highest = std::max<std::uint64_t>(highest, is_mask ? std::max<std::uint64_t>(bits, 1) - 1 : value);
+  }
+  return highest;
+}
+
+// A task whose part of the list names no GPU that is there sees all of them.
+void tell_of_unbound(const OptionSet& options, const Step& step, const Voice& voice) {
+  const Given* bind = options.find("gpu-bind");
+  const auto highest = bind ? highest_bound_gpu(bind->text) : std::nullopt;
+  if (!highest)
+    return;
+  for (const StepPlace& place : step.places) {
+    const std::uint64_t gpus = place.devices.count() + place.slices.size();
+    if (gpus == 0 || *highest < gpus)
+      continue;
+    voice.warning(format("{}={} names GPU {}, and the step has {} on a node: what is not there binds nothing",
+                         where_given("gpu-bind", *bind), bind->text, *highest, gpus));
+    return;
+  }
 }
 
 SessionAsk session_ask(const OptionSet& options, JobId job, Ref<Step> step, bool own_job) {
@@ -401,6 +434,7 @@ Result<int> Srun::accompany(JobId id, Ref<Step> step, JobEnd* end, std::optional
   const Files files = files_of(options_);
   if (!open)
     open = TRY(open_files(files, facts));
+  tell_of_unbound(options_, *step, voice_);
   SessionAsk ask = session_ask(options_, id, step, end != nullptr);
   TRY(files_into(files, *open, step->spec->append, ask));
   StepSession session(context_, api_, voice_, *signals_, std::move(ask), end);
@@ -561,7 +595,7 @@ int Srun::in_own_allocation() {
   }
   const auto code = run_step(*granted, std::move(own->open), std::move(own->later), own->request.environment);
   if (code)
-    return *code;
+    return await_stage_out(context_, granted->id, own->request.spec, *code, voice_, *signals_);
   (void)api_.end(granted->id, ExitStatus{1, 0, false}, false, kParting);
   return code.error().message.empty() ? error_exit_code() : fail(code.error());
 }

@@ -708,6 +708,7 @@ void StepSession::turn() {
       {connecting_.fd(), POLLIN, 0},
       {checking_.fd(), POLLIN, 0},
       {end_ ? end_->fd() : -1, POLLIN, 0},
+      {ask_.onlooker && ask_.out.file ? ask_.out.file->fd() : -1, 0, 0},
   };
   ::poll(waits, std::size(waits), poll_timeout());
   if (waits[0].revents)
@@ -723,6 +724,9 @@ void StepSession::turn() {
   if (end_ && *end_)
     job_ended();
   write_all_kept(true);
+  const bool unread = (waits[6].revents & POLLERR) || (ask_.out.file && ask_.out.file->failed() == EPIPE);
+  if (ask_.onlooker && left_by_ == 0 && unread)
+    left_by_ = SIGPIPE;  // an onlooker whom nobody reads any more has nothing left to do
 }
 
 // Nothing more will be heard of the step, or not in time.

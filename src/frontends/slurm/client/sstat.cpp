@@ -20,25 +20,59 @@ constexpr std::string_view kDefault =
     "jobid,maxrss,maxrssnode,maxrsstask,averss,mincpu,mincpunode,mincputask,avecpu,ntasks,avediskread,avediskwrite,"
     "tresusageinave,tresusageinmax,tresusageintot";
 
+// Those that are "empty" are names of Slurm's of which nothing is measured here.
 constexpr SacctField kFields[] = {
     {"AveCPU", 10, "avecpu"},
+    {"AveCPUFreq", 10, "empty"},
     {"AveDiskRead", 14, "avediskread"},
     {"AveDiskWrite", 14, "avediskwrite"},
+    {"AvePages", 10, "empty"},
     {"AveRSS", 10, "averss", SacctKind::kMemory},
+    {"AveVMSize", 10, "empty"},
+    {"ConsumedEnergy", 14, "empty"},
+    {"ConsumedEnergyRaw", 17, "empty"},
     {"JobID", -12, "jobid"},
+    {"MaxDiskRead", 12, "empty"},
+    {"MaxDiskReadNode", 15, "empty"},
+    {"MaxDiskReadTask", 15, "empty"},
+    {"MaxDiskWrite", 12, "empty"},
+    {"MaxDiskWriteNode", 16, "empty"},
+    {"MaxDiskWriteTask", 16, "empty"},
+    {"MaxPages", 8, "empty"},
+    {"MaxPagesNode", 12, "empty"},
+    {"MaxPagesTask", 12, "empty"},
     {"MaxRSS", 10, "maxrss", SacctKind::kMemory},
     {"MaxRSSNode", 10, "maxrssnode"},
     {"MaxRSSTask", 10, "maxrsstask"},
+    {"MaxVMSize", 10, "empty"},
+    {"MaxVMSizeNode", 14, "empty"},
+    {"MaxVMSizeTask", 14, "empty"},
     {"MinCPU", 10, "mincpu"},
     {"MinCPUNode", 10, "mincpunode"},
     {"MinCPUTask", 10, "mincputask"},
     {"Nodelist", 20, "nodelist"},
     {"NTasks", 8, "ntasks"},
+    {"Pids", 20, "empty"},
+    {"ReqCPUFreq", 10, "empty"},
+    {"ReqCPUFreqGov", 13, "empty"},
+    {"ReqCPUFreqMax", 13, "empty"},
+    {"ReqCPUFreqMin", 13, "empty"},
     {"SystemCPU", 10, "systemcpu"},
     {"TRESUsageInAve", 14, "tresusageinave"},
     {"TRESUsageInMax", 14, "tresusageinmax"},
+    {"TRESUsageInMaxNode", 18, "empty"},
+    {"TRESUsageInMaxTask", 18, "empty"},
+    {"TRESUsageInMin", 14, "empty"},
+    {"TRESUsageInMinNode", 18, "empty"},
+    {"TRESUsageInMinTask", 18, "empty"},
     {"TRESUsageInTot", 14, "tresusageintot"},
     {"TRESUsageOutAve", 15, "tresusageoutave"},
+    {"TRESUsageOutMax", 15, "empty"},
+    {"TRESUsageOutMaxNode", 19, "empty"},
+    {"TRESUsageOutMaxTask", 19, "empty"},
+    {"TRESUsageOutMin", 15, "empty"},
+    {"TRESUsageOutMinNode", 19, "empty"},
+    {"TRESUsageOutMinTask", 19, "empty"},
     {"TRESUsageOutTot", 15, "tresusageouttot"},
     {"UserCPU", 10, "usercpu"},
 };
@@ -92,34 +126,46 @@ int print_names_of_stat_fields() {
 
 constexpr SacctField kPidFields[] = {{"JobID", -12, "jobid"}, {"Nodelist", 20, "nodelist"}, {"Pids", 20, "pids"}};
 constexpr Duration kPidPatience = seconds(5);
+constexpr std::size_t kToldMost = 100;  // names that are looked at one by one
 
-// A row for each node of a step, of three cells. Which processes a script has nobody is told.
-Result<std::string> rows_of_pids(const ClientContext& context, std::string_view name, std::string_view nodes) {
+// A row for each node of a step, of three cells. What is not known of it is said.
+Result<std::string> rows_of_pids(const ClientContext& context, std::string_view name, std::string_view nodes,
+                                 const Voice& voice) {
   const auto dot = name.find('.');
   const auto job = parse_uint(name.substr(0, dot));
   const auto number = parse_count(name.substr(dot + 1));
-  if (!job || !number)
+  if (!job || !number) {
+    voice.error(format("{}: the processes of a job's script are not told", name));
     return format("{}\t{}\t\n", name, nodes);
+  }
   Api api(context);
   const Ref<Step> step = TRY(api.step(JobId(*job), static_cast<StepNo>(*number)));
-  const auto pids = TRY(pids_of(context, *step, kPidPatience));
+  const StepPids told = TRY(pids_of(context, *step, kPidPatience));
   std::string out;
   const auto known = TRY(api.nodes());
   for (const StepPlace& place : step->places) {
     std::string list;
-    for (const std::uint32_t rank : place.ranks)
-      if (const auto pid = pids.find(rank); pid != pids.end())
+    bool is_silent = false;
+    for (const std::uint32_t rank : place.ranks) {
+      is_silent |= told.unanswered.contains(rank);
+      if (const auto pid = told.pids.find(rank); pid != told.pids.end())
         list += format("{}{}", list.empty() ? "" : ",", pid->second);
+    }
     const auto node = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one->id == place.node; });
-    out += format("{}\t{}\t{}\n", name, node == known.end() ? "?" : (*node)->meta.name, list);
+    const std::string where = node == known.end() ? "?" : (*node)->meta.name;
+    if (is_silent)
+      voice.error(format("{}: node {} did not answer within {} s: not all of its processes are known", name, where,
+                         kPidPatience.seconds()));
+    out += format("{}\t{}\t{}\n", name, where, list);
   }
   return out;
 }
 
-Result<std::string> pid_table(const ClientContext& context, const Rows& steps, const SacctLook& look) {
+Result<std::string> pid_table(const ClientContext& context, const Rows& steps, const SacctLook& look,
+                              const Voice& voice) {
   std::string body;
   for (std::size_t row = 0; row < steps.size(); ++row) {
-    auto rows = rows_of_pids(context, steps.cell(row, 0), steps.cell(row, 1));
+    auto rows = rows_of_pids(context, steps.cell(row, 0), steps.cell(row, 1), voice);
     if (rows)
       body += *rows;
     else if (rows.error().code != Errc::kNotFound)  // it has ended meanwhile
@@ -127,6 +173,28 @@ Result<std::string> pid_table(const ClientContext& context, const Rows& steps, c
   }
   const std::vector<SacctColumn> columns = TRY(parse_sacct_format("jobid,nodelist,pids", kPidFields));
   return write_sacct(columns, Rows(std::move(body), std::size(kPidFields)), look);
+}
+
+void say_nothing_runs(const Voice& voice, const Wish& wish, const std::string& jobs) {
+  const bool names_steps = jobs.find('.') != std::string::npos;
+  voice.error(format("no steps running for job {}{}", jobs,
+                     names_steps || wish.filters.contains("allsteps") ? "" : ": -a shows its script, too"));
+}
+
+// Of several that were named, those of which nothing was shown.
+Result<void> tell_missing(Query& query, const Wish& wish, const Voice& voice) {
+  const std::string& jobs = wish.filters.at("jobs");
+  const std::vector<std::string> named = split(jobs, ',');
+  if (named.size() < 2 || named.size() > kToldMost || jobs.find('[') != jobs.npos)  // commas within "12_[1,3]"
+    return {};
+  std::map<std::string, std::string> parameters = wish.filters;
+  parameters["columns"] = "jobid";
+  for (const std::string& name : named) {
+    parameters["jobs"] = name;
+    if (!name.empty() && TRY(query.get("/slurm/v1/sstat", parameters)).empty())
+      say_nothing_runs(voice, wish, name);
+  }
+  return {};
 }
 
 // Whatever was named and has nothing that runs is said; the rest is shown.
@@ -139,13 +207,11 @@ Result<void> list_parts(const ClientContext& context, Query& query, const Wish& 
   const SacctAsk ask = sacct_ask(columns);
   parameters["columns"] = join(ask.names, ",");
   const Rows rows(TRY(query.get("/slurm/v1/sstat", parameters)), ask.names.size());
-  say(wish.processes ? TRY(pid_table(context, rows, wish.look)) : write_sacct(columns, rows, wish.look, ask.cell_of));
+  say(wish.processes ? TRY(pid_table(context, rows, wish.look, voice))
+                     : write_sacct(columns, rows, wish.look, ask.cell_of));
   if (rows.size() > 0)
-    return {};
-  const std::string& jobs = wish.filters.at("jobs");
-  const bool names_steps = jobs.find('.') != std::string::npos;
-  voice.error(format("no steps running for job {}{}", jobs,
-                     names_steps || wish.filters.contains("allsteps") ? "" : ": -a shows its script, too"));
+    return tell_missing(query, wish, voice);
+  say_nothing_runs(voice, wish, wish.filters.at("jobs"));
   return Error{Errc::kNotFound, {}, {}};
 }
 

@@ -4,8 +4,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <set>
-
 #include "base/text.h"
 #include "frontends/slurm/client/signal_desk.h"
 #include "frontends/slurm/client/step_output.h"
@@ -13,11 +11,11 @@
 
 namespace lockstep::slurm {
 
-Result<std::map<std::uint32_t, std::uint64_t>> pids_of(const ClientContext& context, const Step& step,
-                                                       Duration patience) {
-  std::set<std::uint32_t> awaited;
+Result<StepPids> pids_of(const ClientContext& context, const Step& step, Duration patience) {
+  StepPids told;
+  std::map<std::uint32_t, std::uint64_t>& pids = told.pids;
+  std::set<std::uint32_t>& awaited = told.unanswered;
   for (const StepPlace& place : step.places) awaited.insert(place.ranks.begin(), place.ranks.end());
-  std::map<std::uint32_t, std::uint64_t> pids;
   auto client = TRY(context.connect());
   const int fd =
       TRY(client->upgrade(format("/v1/steps/{}.{}/io?onlooker=1", step.job.value, step.number), "lockstep-stepio/1"));
@@ -49,7 +47,7 @@ Result<std::map<std::uint32_t, std::uint64_t>> pids_of(const ClientContext& cont
     open = n > 0 && reader.feed({chunk, static_cast<std::size_t>(n)}, take).ok();
   }
   ::close(fd);
-  return pids;
+  return told;
 }
 
 }  // namespace lockstep::slurm

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 
 #include "base/result.h"
 #include "frontends/slurm/client/context.h"
@@ -11,9 +12,11 @@
 
 namespace lockstep::slurm {
 
-// The first process of each task that runs, by rank, as its node numbers them. What no node has said within `patience`
-// is missing.
-Result<std::map<std::uint32_t, std::uint64_t>> pids_of(const ClientContext& context, const Step& step,
-                                                       Duration patience);
+struct StepPids {
+  std::map<std::uint32_t, std::uint64_t> pids;  // by rank, as its node numbers them; of tasks that run
+  std::set<std::uint32_t> unanswered;           // ranks of which no node has said anything within `patience`
+};
+// The first process of each task.
+Result<StepPids> pids_of(const ClientContext& context, const Step& step, Duration patience);
 
 }  // namespace lockstep::slurm

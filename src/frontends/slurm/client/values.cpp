@@ -288,6 +288,8 @@ Result<std::vector<DeviceAsk>> parse_gres(std::string_view text) {
     return out;
   if (text.empty())
     return invalid("the list is empty");
+  std::uint32_t of_gpus = 0;
+  bool shares = false;
   for (const auto& item : split(text, ',')) {
     std::string_view rest = item;
     if (rest.starts_with("gres/") || rest.starts_with("gres:"))
@@ -299,10 +301,17 @@ Result<std::vector<DeviceAsk>> parse_gres(std::string_view text) {
     const std::string_view tail = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
     if (colon != std::string_view::npos && tail.empty())
       return invalid(format("\"{}\" is not name[[:type]:count]", item));
-    TRY(add_device(out, TRY(one_device(kind, tail, item))));
+    DeviceAsk ask = TRY(one_device(kind, tail, item));
+    of_gpus += ask.kind == "gpu" && ask.count > 0;
+    shares |= is_share_of_gpu(kind) && ask.count > 0;
+    if (shares && of_gpus > 1)  // a share may be all of a GPU, and is none of those that others do not use
+      return invalid("one share of a GPU is possible, not several");
+    TRY(add_device(out, std::move(ask)));
   }
   return out;
 }
+
+bool is_share_of_gpu(std::string_view kind) { return kind == "mps" || kind == "shard"; }
 
 Result<std::vector<DeviceAsk>> parse_gpus(std::string_view text) {
   std::vector<DeviceAsk> out;
@@ -311,6 +320,8 @@ Result<std::vector<DeviceAsk>> parse_gpus(std::string_view text) {
   for (const auto& item : split(text, ',')) {
     if (item.empty())
       return invalid(format("\"{}\" has an empty part", text));
+    if (const std::string kind = lower(std::string_view(item).substr(0, item.find(':'))); is_share_of_gpu(kind))
+      return invalid(format("{} is a share of a GPU, and no type of one: --gres={} asks for it", kind, item));
     TRY(add_device(out, TRY(one_device("gpu", item, item))));
   }
   return out;

@@ -27,6 +27,7 @@ std::optional<std::int64_t> parse_memory_mb(std::string_view text);
 // "4", "2-8", "1k".
 std::optional<CountRange> parse_node_range(std::string_view text);
 
+bool is_share_of_gpu(std::string_view kind);  // "mps", "shard"
 // "gpu", "gpu:4", "gpu:h100", "gpu:h100:8", "gres/gpu:2", several with commas; "none" gives an empty list.
 Result<std::vector<DeviceAsk>> parse_gres(std::string_view text);
 // "4", "h100", "h100:4", several with commas.

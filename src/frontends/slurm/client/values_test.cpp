@@ -87,6 +87,12 @@ TEST(Values, Gres) {
   EXPECT_EQ((*share)[0], (DeviceAsk{.count = 1, .milli = 250}));
   EXPECT_FALSE(parse_gres("mps:101").ok());
   EXPECT_FALSE(parse_gres("mps:10,mps:20").ok());
+  EXPECT_EQ(parse_gpus("mps:50").error().message,
+            "mps is a share of a GPU, and no type of one: --gres=mps:50 asks for it");
+  EXPECT_FALSE(parse_gres("mps:50,gpu:1").ok());
+  EXPECT_FALSE(parse_gres("shard:8,gpu:1").ok());
+  EXPECT_FALSE(parse_gres("gres/gpu:1,gres/mps:100").ok());
+  EXPECT_TRUE(parse_gres("shard:8,fpga:1").ok());
   EXPECT_EQ(devices(parse_gres("gpu:v100:4,nvme:225")), "gpu/v100/4 nvme//225 ");
   const auto shards = parse_gres("shard:2");
   ASSERT_TRUE(shards.ok());

@@ -395,6 +395,13 @@ void set_mps_variables(LaunchVariables& out, const Grant& grant) {
   out.set("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", memory);
 }
 
+void set_shard_variable(LaunchVariables& out, const Grant& grant) {
+  std::int64_t milli = 0;
+  for (const DevicePart& part : grant.parts) milli += part.mig.empty() ? part.milli : 0;
+  if (milli > 0)
+    out.set("SLURM_SHARDS_ON_NODE", milli * kShardsOfGpu / kWholeDevice);
+}
+
 }  // namespace
 
 GpuSharing gpu_sharing(const JobSpec& spec) {
@@ -409,6 +416,8 @@ void set_gpu_variables(LaunchVariables& out, const std::vector<NodeGpu>& gpus, c
     return;
   if (sharing == GpuSharing::kMps)
     set_mps_variables(out, grant);
+  else
+    set_shard_variable(out, grant);
   out.set("SLURM_GPUS_ON_NODE", static_cast<std::int64_t>(gpus.size()));
   out.add(visibility_env(gpus));
 }

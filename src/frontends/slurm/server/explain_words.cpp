@@ -95,6 +95,11 @@ struct Wording {
 };
 
 std::string topic_words(const Explanation& explanation) {
+  const bool is_shut =
+      explanation.expected.reason == "PartitionDown" || explanation.expected.reason == "PartitionInactive";
+  if (is_shut && !explanation.funnels.empty())
+    return format(" (an administrator opens it: scontrol update PartitionName={} State=UP)",
+                  explanation.funnels.front().partition);
   switch (explanation.topic) {
     case ReasonTopic::kNone: break;
     case ReasonTopic::kBeginTime: return " (--begin)";

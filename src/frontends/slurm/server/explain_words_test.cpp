@@ -66,6 +66,15 @@ TEST(ExplainWords, TheReasonNamesTheOptionOrCommand) {
   EXPECT_EQ(said("Give it a limit of 04:00:00 or less.", ReasonTopic::kTimeLimit),
             "Give it a limit of 04:00:00 or less (--time, or scontrol update TimeLimit=).");
   EXPECT_EQ(said("It ended well.", ReasonTopic::kAccounting), "It ended well; sacct -j 12 has its record.");
+  Explanation shut;
+  shut.because = "partition night: the partition is down.";
+  shut.expected.reason = "PartitionInactive";
+  shut.funnels.resize(1);
+  shut.funnels[0].partition = "night";
+  put_in_words(shut);
+  EXPECT_EQ(shut.because,
+            "partition night: the partition is down (an administrator opens it: scontrol update PartitionName=night "
+            "State=UP).");
 }
 
 }  // namespace

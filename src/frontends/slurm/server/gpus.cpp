@@ -118,7 +118,8 @@ std::vector<NodeGpu> listed_gpus(const std::vector<NodeGpu>& gpus, bool is_mask,
   if (parts.empty())
     return gpus;
   const std::string& mine = parts[local_rank % parts.size()];
-  const std::uint64_t number = parse_uint(mine).value_or(64);
+  const bool is_hex = mine.starts_with("0x") || mine.starts_with("0X");
+  const std::uint64_t number = is_hex ? mask_of(mine) : parse_uint(mine).value_or(64);
   const std::uint64_t mask = is_mask ? mask_of(mine) : number < 64 ? std::uint64_t{1} << number : 0;
   std::vector<NodeGpu> out;
   for (std::size_t i = 0; i < std::min<std::size_t>(gpus.size(), 64); ++i)

@@ -54,6 +54,7 @@ TEST(Gpus, Bindings) {
   EXPECT_EQ(bound("per_task:x", 0, 0), "0,1,2,3");
   EXPECT_EQ(bound("per_task:9", 0, 1), "0,1,2,3");
   EXPECT_EQ(bound("map_gpu:3*2,1", 0, 1), "3");
+  EXPECT_EQ(bound("map_gpu:0x3*2,1", 0, 1), "3");
   EXPECT_EQ(bound("map_gpu:3*2,1", 0, 2), "1");
   EXPECT_EQ(bound("q,single:1", 0, 2), "2");
 }

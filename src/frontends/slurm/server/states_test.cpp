@@ -91,6 +91,10 @@ TEST(Reasons, PlannersNotes) {
     EXPECT_EQ(slurm_reason(Job{}, &note), reason);
   }
   EXPECT_EQ(slurm_reason(Job{}, nullptr), "None");
+  PlanNote closed;
+  closed.wait = Wait::kPartitionDown;
+  closed.detail = "closed";
+  EXPECT_EQ(slurm_reason(Job{}, &closed), "PartitionInactive");
   PlanNote limit;
   limit.wait = Wait::kLimit;
   limit.detail = "QOSMaxGRESPerUser: QOS gold allows 8 gres/gpu, 8 in use, 1 asked for";
