@@ -99,6 +99,8 @@ class Requests(unittest.TestCase):
             for path in (MAPS, one, MAPS + "/nosuch", MAPS + "?limit=x"):
                 self.assertEqual(read(path, accept).headers["Content-Type"], got, (path, accept))
         self.assertEqual(yaml.safe_load(read(MAPS + "/nosuch", "application/yaml").read())["message"], 'configmaps "nosuch" not found')
+        self.assertEqual(yaml.safe_load(read("/api/v1", "application/yaml").read())["kind"], "APIResourceList")
+        self.assertEqual(read("/version", "application/json").read()[:4], b'{\n  ')
         refused = read(one, "text/html")
         self.assertEqual((refused.status, refused.read()[:4]), (406, b'{\n  '))
         refused = read(MAPS + "?watch=1&timeoutSeconds=1", "application/yaml,application/json")

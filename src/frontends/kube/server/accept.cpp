@@ -61,6 +61,11 @@ std::vector<MediaRange> ranges_of(const std::string& header) {
   return out;
 }
 
+bool may_stream(const MediaRange& range) {
+  const std::string_view stream = range.parameter("stream");
+  return stream.empty() || (stream == "watch" && range.type != kYamlType);
+}
+
 // Whether the form is served; it is put into `into`.
 bool takes_form(const MediaRange& range, Accepted& into) {
   const std::string_view as = range.parameter("as"), version = range.parameter("v");
@@ -78,6 +83,15 @@ bool takes_form(const MediaRange& range, Accepted& into) {
   return true;
 }
 
+Status refusal(bool protobuf, const std::string& stream) {
+  std::vector<std::string> types{std::string(kJsonType) + stream};
+  if (stream.empty())
+    types.emplace_back(kYamlType);
+  if (protobuf)
+    types.push_back(std::string(kProtobufType) + stream);
+  return Status::not_acceptable(types);
+}
+
 }  // namespace
 
 // Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation, and the parser of Accept headers that it uses.
@@ -91,22 +105,14 @@ Answered<Accepted> accepted_by(const HttpRequest& http, const Served& served) {
     out.yaml = range.type == kYamlType;
     if (out.protobuf ? !served.protobuf || !range.parameter("as").empty() : !out.yaml && !range.is_json())
       continue;
-    const std::string_view stream = range.parameter("stream");
-    if (!takes_form(range, out) || (!stream.empty() && (stream != "watch" || out.yaml)))
+    if (!takes_form(range, out) || !may_stream(range))
       continue;
     if (out.yaml && served.watch)
-      break;
+      return refusal(served.protobuf, ";stream=watch");
     out.pretty = range.parameter("pretty") == "1";
     return out;
   }
-  std::vector<std::string> types;
-  const std::string stream = served.watch ? ";stream=watch" : "";
-  types.push_back(std::string(kJsonType) + stream);
-  if (!served.watch)
-    types.emplace_back(kYamlType);
-  if (served.protobuf)
-    types.push_back(std::string(kProtobufType) + stream);
-  return Status::not_acceptable(types);
+  return refusal(served.protobuf, "");
 }
 
 Accepted accepted_of_status(const HttpRequest& http) {
@@ -118,7 +124,7 @@ Accepted accepted_of_status(const HttpRequest& http) {
   for (const MediaRange& range : ranges_of(header)) {
     out.protobuf = range.type == kProtobufType;
     out.yaml = range.type == kYamlType;
-    if ((!out.protobuf && !out.yaml && !range.is_json()) || !range.parameter("as").empty())
+    if ((!out.protobuf && !out.yaml && !range.is_json()) || !range.parameter("as").empty() || !may_stream(range))
       continue;
     out.pretty |= range.parameter("pretty") == "1";
     return out;

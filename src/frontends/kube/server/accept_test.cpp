@@ -59,6 +59,7 @@ TEST(Accept, EverybodyReadsAStatus) {
   EXPECT_TRUE(accepted_of_status(accepting("text/html")).pretty);
   EXPECT_TRUE(accepted_of_status(accepting("application/json;as=Table;v=v1;g=meta.k8s.io")).pretty);
   EXPECT_FALSE(accepted_of_status(accepting("application/json")).pretty);
+  EXPECT_TRUE(accepted_of_status(accepting("application/json;stream=foo")).pretty);
   EXPECT_TRUE(accepted_of_status(accepting("application/yaml;as=Table;v=v1;g=meta.k8s.io,application/yaml")).yaml);
   EXPECT_TRUE(accepted_of_status(accepting("application/vnd.kubernetes.protobuf,application/json")).protobuf);
 }

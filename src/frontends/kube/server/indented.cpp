@@ -69,10 +69,4 @@ std::string indented(std::string_view json) {
   return out;
 }
 
-HttpResponse indented_if_wanted(const HttpRequest& http, HttpResponse answer) {
-  if (answer.content_type.starts_with("application/json") && wants_indented(http))
-    answer.body = indented(answer.body);
-  return answer;
-}
-
 }  // namespace lockstep::kube

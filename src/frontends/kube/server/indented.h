@@ -23,7 +23,5 @@ class Indenter {
 };
 // The whole text; one that is very long stays as it is.
 std::string indented(std::string_view json);
-// The answer, indented where it is JSON and the request wants it so.
-HttpResponse indented_if_wanted(const HttpRequest& http, HttpResponse answer);
 
 }  // namespace lockstep::kube

@@ -105,6 +105,19 @@ void answer_tree(const Request& request, const json::object& tree, int status) {
   answer_json(request, json::serialize(tree), status);
 }
 
+HttpResponse as_accepted(const HttpRequest& http, HttpResponse answer) {
+  if (answer.content_type != kJsonType || answer.body.size() > kYamlMax || http.path.starts_with("/openapi"))
+    return answer;
+  const Accepted accepted = accepted_of_status(http);
+  if (accepted.yaml) {
+    answer.body = yaml_text(parse_own(answer.body), yaml_most(answer.body.size()));
+    answer.content_type = kYamlType;
+  } else if (accepted.pretty || http.path == "/version") {
+    answer.body = indented(answer.body);
+  }
+  return answer;
+}
+
 void answer_status(FrontVisit& visit, const Status& status) {
   const Accepted accepted = accepted_of_status(visit.request());
   HttpResponse response{status.code, std::string(kJsonType), "", {}};
@@ -116,13 +129,10 @@ void answer_status(FrontVisit& visit, const Status& status) {
   } else if (accepted.protobuf) {
     response.content_type = kProtobufType;
     response.body = std::move(*bytes);
-  } else if (accepted.yaml) {
-    response.content_type = kYamlType;
-    response.body = yaml_text(tree);
   } else {
-    response.body = accepted.pretty ? indented(json::serialize(tree)) : json::serialize(tree);
+    response.body = json::serialize(tree);
   }
-  visit.answer(std::move(response));
+  visit.answer(as_accepted(visit.request(), std::move(response)));
 }
 
 void answer_status(const Request& request, const Status& status) { answer_status(*request.visit, status); }

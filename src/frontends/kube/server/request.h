@@ -48,6 +48,8 @@ const ScalePaths& scale_paths(const Request& request);
 void answer_tree(const Request& request, const json::object& tree, int status = 200);
 void answer_json(const Request& request, std::string body, int status = 200);
 void answer_body(const Request& request, std::string_view type, std::string body, int status = 200);
+// What is of no resource, in the form that the client accepts.
+HttpResponse as_accepted(const HttpRequest& http, HttpResponse answer);
 void answer_status(const Request& request, const Status& status);
 void answer_status(FrontVisit& visit, const Status& status);
 // Told with the answer, each once, however often the request is tried.

@@ -231,7 +231,7 @@ struct KubeServer::Inner {
     if (auto found = health_answer(http))
       return visit->answer(std::move(*found));
     if (auto found = discovery.answer(http))
-      return visit->answer(indented_if_wanted(http, std::move(*found)));
+      return visit->answer(as_accepted(http, std::move(*found)));
     if (auto found = answer_issuer(http.path, powers.tokens))
       return visit->answer(std::move(*found));
     answer_status(*visit, Status::no_such_path());
