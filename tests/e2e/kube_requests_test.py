@@ -5,7 +5,7 @@ import unittest
 
 import yaml
 from cluster import Cluster, eventually
-from kube_test import CORE, Client
+from kube_test import CORE, root_of
 
 DEFAULT = CORE + "/default"
 MAPS, SERVICES = DEFAULT + "/configmaps", DEFAULT + "/services"
@@ -28,8 +28,7 @@ class Requests(unittest.TestCase):
     def setUpClass(cls):
         cls.c = Cluster(nodes=0)
         cls.c.up()
-        cls.root = Client(yaml.safe_load(cls.c.ok("lockstep", "kubeconfig")))
-        eventually(lambda: cls.root.ask("GET", DEFAULT + "/serviceaccounts/default")[0] == 200, what="the first namespace is ready")
+        cls.root = root_of(cls.c)
 
     @classmethod
     def tearDownClass(cls):
