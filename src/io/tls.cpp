@@ -61,6 +61,9 @@ Result<SSL_CTX*> make_context(const TlsFiles& files, bool is_server) {
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   if (is_server)
     SSL_CTX_set_num_tickets(context, 0);  // links live for days: resuming saves nothing
+  else
+    SSL_CTX_set_mode(context,
+                     SSL_MODE_NO_AUTO_CHAIN);  // a server that trusts our CA has it, and would keep it once more
   if (!files.ca.empty()) {
     if (SSL_CTX_load_verify_locations(context, files.ca.c_str(), nullptr) != 1)
       return fail("cannot read the CA certificate " + files.ca);

@@ -10,9 +10,8 @@ import threading
 import time
 import unittest
 
-import yaml
 from cluster import Cluster, eventually
-from kube_test import CORE, Client, config_map
+from kube_test import CORE, config_map, root_of
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 
@@ -76,8 +75,7 @@ class KubeAdmission(unittest.TestCase):
     def setUpClass(cls):
         cls.c = Cluster(nodes=1, gpus="")
         cls.c.up()
-        cls.root = Client(yaml.safe_load(cls.c.ok("lockstep", "kubeconfig")))
-        eventually(lambda: cls.root.ask("GET", CORE + "/default/serviceaccounts/default")[0] == 200, what="the first namespace is ready")
+        cls.root = root_of(cls.c)
 
     @classmethod
     def tearDownClass(cls):

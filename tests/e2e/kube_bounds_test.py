@@ -3,9 +3,8 @@ import os
 import time
 import unittest
 
-import yaml
 from cluster import Cluster, eventually
-from kube_test import CORE, Client, config_map
+from kube_test import CORE, config_map, root_of
 
 SHARE = 150  # objects of a namespace here
 APPS, BATCH = "/apis/apps/v1/namespaces", "/apis/batch/v1/namespaces"
@@ -30,8 +29,7 @@ class KubeBounds(unittest.TestCase):
     def setUpClass(cls):
         cls.c = Cluster(nodes=1, gpus="", cpus=2, extra=("--namespace-objects", str(SHARE)))
         cls.c.up()
-        cls.root = Client(yaml.safe_load(cls.c.ok("lockstep", "kubeconfig")))
-        eventually(lambda: cls.root.ask("GET", CORE + "/default/serviceaccounts/default")[0] == 200, what="the first namespace is ready")
+        cls.root = root_of(cls.c)
 
     @classmethod
     def tearDownClass(cls):

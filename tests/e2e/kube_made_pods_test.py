@@ -5,10 +5,9 @@ import os
 import time
 import unittest
 
-import yaml
 from cluster import Cluster, eventually
 from kube_admission_test import POLICIES, Webhooks
-from kube_test import CORE, Client
+from kube_test import CORE, root_of
 
 APPS, BATCH = "/apis/apps/v1/namespaces", "/apis/batch/v1/namespaces"
 
@@ -32,8 +31,7 @@ class KubeMadePods(unittest.TestCase):
     def setUpClass(cls):
         cls.c = Cluster(nodes=1, gpus="", cpus=2)
         cls.c.up()
-        cls.root = Client(yaml.safe_load(cls.c.ok("lockstep", "kubeconfig")))
-        eventually(lambda: cls.root.ask("GET", CORE + "/default/serviceaccounts/default")[0] == 200, what="the first namespace is ready")
+        cls.root = root_of(cls.c)
 
     @classmethod
     def tearDownClass(cls):

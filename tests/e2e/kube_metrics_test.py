@@ -3,12 +3,12 @@ import json
 import unittest
 
 from cluster import eventually
-from kube_pods_test import IMAGE, KubePods
+from kube_cluster import IMAGE, KubeCluster
 
 BUSY = "while true; do :; done"
 
 
-class KubeMetrics(KubePods):
+class KubeMetrics(KubeCluster):
     def metrics(self, path):
         done = self.try_kubectl("get", "--raw", "/apis/metrics.k8s.io/v1beta1/" + path)
         return json.loads(done.stdout) if done.returncode == 0 else {}
@@ -34,23 +34,11 @@ class KubeMetrics(KubePods):
         self.assertGreater(int(containers["idle"]["memory"].removesuffix("Ki")), 0)
         self.assertIn("work", self.kubectl("top", "pods", "--containers"))
         self.assertRegex(self.kubectl("top", "nodes"), r"n1 +\d+m +\d+% +\d+Mi +\d+%")
-        eventually(lambda: self.get_tree("deployment", "busy")["spec"]["replicas"] == 3, timeout=60, what="it has grown")
-        scaler = self.get_tree("hpa", "busy")["status"]
+        eventually(lambda: self.get("busy", "deployment")["spec"]["replicas"] == 3, timeout=60, what="it has grown")
+        scaler = self.get("busy", "hpa")["status"]
         self.assertEqual({one["type"]: one["reason"] for one in scaler["conditions"]}["ScalingActive"], "ValidMetricFound")
         self.assertRegex(self.kubectl("get", "hpa", "busy"), r"Deployment/busy +cpu: \d+%/80% +1 +3 ")
         self.assertIn("SuccessfulRescale", self.kubectl("events", "--for", "hpa/busy"))
-
-    def get_tree(self, kind, name):
-        return json.loads(self.kubectl("get", kind, name, "-o", "json"))
-
-
-# Only the cluster and the helpers of the other file are wanted here.
-for name in [one for one in dir(KubePods) if one.startswith("test_")]:
-    setattr(KubeMetrics, name, None)
-
-
-def load_tests(loader, _, __):
-    return loader.loadTestsFromTestCase(KubeMetrics)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 from cluster import eventually
-from kube_pods_test import pod
+from kube_cluster import pod
 from services_cluster import DNS, ServicesCluster, missing
 
 

@@ -4,9 +4,8 @@ import re
 import time
 import unittest
 
-import yaml
 from cluster import Cluster, eventually
-from kube_test import CORE, Client
+from kube_test import CORE, root_of
 
 NODES = "/api/v1/nodes"
 MERGE = "application/merge-patch+json"
@@ -36,8 +35,7 @@ class KubePlacement(unittest.TestCase):
     def setUpClass(cls):
         cls.c = Cluster(nodes=3, gpus="", cpus=4)
         cls.c.up()
-        cls.root = Client(yaml.safe_load(cls.c.ok("lockstep", "kubeconfig")))
-        eventually(lambda: cls.root.ask("GET", CORE + "/default/serviceaccounts/default")[0] == 200, what="the first namespace is ready")
+        cls.root = root_of(cls.c)
         eventually(lambda: len(cls.root.must("GET", NODES)["items"]) == 3, what="nodes have their objects")
 
     @classmethod

@@ -1,57 +1,23 @@
 """What kubectl shows of pods that do not do well: cancelled by others, without what they name, crashing, failing their probes, in init
 containers; and what logs, attach and port-forward say then."""
 import json
-import os
 import re
 import socket
 import subprocess
 import unittest
 
-import images
-from cluster import Cluster, eventually
-from kube_pods_test import IMAGE, PORT, kubectl_path, pod
+from cluster import eventually
+from kube_cluster import IMAGE, PORT, KubeCluster, kubectl_path
 
 BAD = f"127.0.0.1:{PORT}/test/box:nosuch"
 
 
-@unittest.skipUnless(os.geteuid() == 0, "virtual nodes need root")
-@unittest.skipUnless(kubectl_path(), "kubectl is not installed")
-@unittest.skipIf(images.missing(), f"these are not installed: {images.missing()}")
-class KubePodsIll(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.c = c = Cluster(nodes=1, gpus="1xh100", cpus=4)
-        c.up()
-        cls.registry = images.Registry(c.home, c.node("n1")["agent_pid"], PORT)
-        layout = os.path.join(c.work, "box")
-        images.make_layout(layout, "v1", config={"Env": ["PATH=/bin", "NVIDIA_VISIBLE_DEVICES=all"], "Cmd": ["sleep", "600"]})
-        for name in ("test/box:v1", "test/fresh:v1"):
-            cls.registry.push(f"oci:{layout}:v1", name)
-        cls.config = os.path.join(c.work, "kubeconfig")
-        c.ok("lockstep", "kubeconfig", cls.config)
-        eventually(lambda: cls.try_kubectl("get", "serviceaccount", "default").returncode == 0, what="the first namespace is ready")
+class KubePodsIll(KubeCluster):
+    GPUS = "1xh100"
 
     @classmethod
-    def tearDownClass(cls):
-        cls.registry.close()
-        cls.c.down()
-
-    @classmethod
-    def try_kubectl(cls, *words, given=None, timeout=60):
-        return subprocess.run([kubectl_path(), "--kubeconfig", cls.config, *words], capture_output=True, text=True, timeout=timeout,
-                              input=given if given is None or isinstance(given, str) else json.dumps(given))
-
-    def kubectl(self, *words, given=None):
-        done = self.try_kubectl(*words, given=given)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
-
-    def create(self, *args, **more):
-        what = pod(*args, **more)
-        self.kubectl("create", "-f", "-", given=what)
-        name = what["metadata"]["name"]
-        self.addCleanup(self.try_kubectl, "delete", "pod", name, "--grace-period=0", "--force", "--ignore-not-found")
-        return name
+    def push_images(cls):
+        cls.push("test/box:v1", "test/fresh:v1", Env=["PATH=/bin", "NVIDIA_VISIBLE_DEVICES=all"])
 
     def status(self, name):
         return json.loads(self.kubectl("get", "pod", name, "-o", "json"))["status"]

@@ -9,9 +9,9 @@ import unittest
 
 import images
 import yaml
-from cluster import Cluster, eventually
+from cluster import eventually
 from kube_test import Client
-from kube_pods_test import IMAGE, PORT, kubectl_path, pod
+from kube_cluster import IMAGE, KubeCluster
 
 PAGE = '<html><body><a href="/other">x</a><img src="/a.png"><a href="https://elsewhere.example/">y</a></body></html>'
 # A server of a few lines: what it was asked, with the method and the headers that matter.
@@ -29,50 +29,14 @@ chmod +x /tmp/www/cgi-bin/*; exec busybox httpd -f -p 8080 -h /tmp/www
 """
 
 
-@unittest.skipUnless(os.geteuid() == 0, "virtual nodes need root")
-@unittest.skipUnless(kubectl_path(), "kubectl is not installed")
-@unittest.skipIf(images.missing(), f"these are not installed: {images.missing()}")
-class KubePodsLive(unittest.TestCase):
+class KubePodsLive(KubeCluster):
     @classmethod
-    def setUpClass(cls):
-        cls.c = c = Cluster(nodes=1, gpus=None, cpus=4)
-        c.up()
-        cls.registry = images.Registry(c.home, c.node("n1")["agent_pid"], PORT)
+    def push_images(cls):
         for tag in ("v1", "v2"):
-            layout = os.path.join(c.work, "box-" + tag)
-            images.make_layout(layout, tag, files=images.files_of_busybox(version=(tag.encode(), 0o644)),
-                               config={"Env": ["PATH=/bin"], "Cmd": ["sleep", "600"]})
-            cls.registry.push(f"oci:{layout}:{tag}", f"test/box:{tag}")
-        cls.config = os.path.join(c.work, "kubeconfig")
-        c.ok("lockstep", "kubeconfig", cls.config)
-        eventually(lambda: cls.try_kubectl("get", "serviceaccount", "default").returncode == 0, what="the first namespace is ready")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.registry.close()
-        cls.c.down()
-
-    @classmethod
-    def try_kubectl(cls, *words, given=None, timeout=60):
-        return subprocess.run([kubectl_path(), "--kubeconfig", cls.config, *words], capture_output=True, text=True, timeout=timeout,
-                              input=given if given is None or isinstance(given, str) else json.dumps(given))
-
-    def kubectl(self, *words, given=None):
-        done = self.try_kubectl(*words, given=given)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
+            cls.push(f"test/box:{tag}", files=images.files_of_busybox(version=(tag.encode(), 0o644)))
 
     def create(self, *args, ready=True, **more):
-        what = pod(*args, **more)
-        self.kubectl("create", "-f", "-", given=what)
-        name = what["metadata"]["name"]
-        self.addCleanup(self.try_kubectl, "delete", "pod", name, "--grace-period=0", "--force", "--ignore-not-found")
-        if ready:
-            self.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")
-        return name
-
-    def get(self, name):
-        return json.loads(self.kubectl("get", "pod", name, "-o", "json"))
+        return super().create(*args, ready=ready, **more)
 
     def container(self, name, which="containerStatuses"):
         return (self.get(name)["status"].get(which) or [{}])[0]

@@ -5,69 +5,11 @@ import subprocess
 import time
 import unittest
 
-import images
-from cluster import Cluster, eventually
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-SUITE = os.environ.get("LOCKSTEP_KUBERNETES_SUITE", os.path.join(HERE, "..", "..", "build", "kubernetes"))  # tests/kube/suite.py makes it
-PORT = 5000
-IMAGE = f"127.0.0.1:{PORT}/test/box:v1"
+from cluster import eventually
+from kube_cluster import KubeCluster, kubectl_path, pod
 
 
-def kubectl_path():
-    for path in (os.path.join(SUITE, "kubectl"), *(os.path.join(folder, "kubectl") for folder in os.environ["PATH"].split(":"))):
-        if os.path.exists(path):
-            return path
-    return None
-
-
-def pod(name, *command, spec=None, container=None, **metadata):
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata},
-            "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
-                     "containers": [{"name": "main", "image": IMAGE, "command": list(command) or ["sleep", "600"], **(container or {})}],
-                     **(spec or {})}}
-
-
-@unittest.skipUnless(os.geteuid() == 0, "virtual nodes need root")
-@unittest.skipUnless(kubectl_path(), "kubectl is not installed")
-@unittest.skipIf(images.missing(), f"these are not installed: {images.missing()}")
-class KubePods(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.c = c = Cluster(nodes=1, gpus=None, cpus=4)
-        c.up()
-        cls.registry = images.Registry(c.home, c.node("n1")["agent_pid"], PORT)
-        layout = os.path.join(c.work, "box")
-        images.make_layout(layout, "v1", config={"Env": ["PATH=/bin"], "Cmd": ["sleep", "600"]})
-        cls.registry.push(f"oci:{layout}:v1", "test/box:v1")
-        cls.config = os.path.join(c.work, "kubeconfig")
-        c.ok("lockstep", "kubeconfig", cls.config)
-        eventually(lambda: cls.try_kubectl("get", "serviceaccount", "default").returncode == 0, what="the first namespace is ready")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.registry.close()
-        cls.c.down()
-
-    @classmethod
-    def try_kubectl(cls, *words, given=None, timeout=60):
-        return subprocess.run([kubectl_path(), "--kubeconfig", cls.config, *words], capture_output=True, text=True, timeout=timeout,
-                              input=None if given is None else json.dumps(given))
-
-    def kubectl(self, *words, given=None):
-        done = self.try_kubectl(*words, given=given)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
-
-    def create(self, *args, **more):
-        what = pod(*args, **more)
-        self.kubectl("create", "-f", "-", given=what)
-        self.addCleanup(self.try_kubectl, "delete", "pod", what["metadata"]["name"], "--grace-period=0", "--force", "--ignore-not-found")
-        return what["metadata"]["name"]
-
-    def get(self, name):
-        return json.loads(self.kubectl("get", "pod", name, "-o", "json"))
-
+class KubePods(KubeCluster):
     def phase(self, name):
         return self.get(name)["status"]["phase"]
 

@@ -2,67 +2,33 @@
 volumes. Two virtual nodes share this machine, so each is measured by its own work (agent.json, "pressure")."""
 import json
 import os
-import subprocess
+import shutil
+import tempfile
 import time
 import unittest
 
-import images
-from cluster import Cluster, eventually
-from kube_pods_test import PORT, kubectl_path, pod
+from cluster import eventually
+from kube_cluster import KubeCluster
 
 SETTINGS = {"pressure": {"look_s": 1, "lasts_s": 4, "disk_mb": 300, "disk": "60Mi", "disk_files": "", "images": "", "image_files": ""}}
 HOLD = "busybox head -c {0}m /dev/zero | busybox tail -c {0}m | sleep 600"
 
 
-@unittest.skipUnless(os.geteuid() == 0, "virtual nodes need root")
-@unittest.skipUnless(kubectl_path(), "kubectl is not installed")
-@unittest.skipIf(images.missing(), f"these are not installed: {images.missing()}")
-class KubePressure(unittest.TestCase):
+class KubePressure(KubeCluster):
+    NODES = 2
+
     @classmethod
-    def setUpClass(cls):
-        cls.c = c = Cluster(nodes=2, gpus=None, cpus=4)
-        settings = os.path.join(c.home, "settings.json")
+    def options(cls):
+        folder = tempfile.mkdtemp(prefix="lockstep-e2e-")
+        cls.addClassCleanup(shutil.rmtree, folder)
+        settings = os.path.join(folder, "settings.json")
         with open(settings, "w") as f:
             json.dump(SETTINGS, f)
-        c.args += ["--memory", "400M", "--agent-settings", settings]
-        c.up()
-        layout = os.path.join(c.work, "box")
-        images.make_layout(layout, "v1", config={"Env": ["PATH=/bin"], "Cmd": ["sleep", "600"]})
-        cls.registries = []
-        for node in ("n1", "n2"):
-            registry = images.Registry(c.home, c.node(node)["agent_pid"], PORT)
-            registry.push(f"oci:{layout}:v1", "test/box:v1")
-            cls.registries.append(registry)
-        cls.config = os.path.join(c.work, "kubeconfig")
-        c.ok("lockstep", "kubeconfig", cls.config)
-        eventually(lambda: cls.try_kubectl("get", "serviceaccount", "default").returncode == 0, what="the first namespace is ready")
-
-    @classmethod
-    def tearDownClass(cls):
-        for registry in cls.registries:
-            registry.close()
-        cls.c.down()
-
-    @classmethod
-    def try_kubectl(cls, *words, given=None, timeout=60):
-        return subprocess.run([kubectl_path(), "--kubeconfig", cls.config, *words], capture_output=True, text=True, timeout=timeout,
-                              input=None if given is None else json.dumps(given))
-
-    def kubectl(self, *words, given=None):
-        done = self.try_kubectl(*words, given=given)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
+        return "--memory", "400M", "--agent-settings", settings
 
     def create(self, name, *command, node=None, spec=None, ready=True, **more):
         spec = dict(spec or {}, **({"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}))
-        self.kubectl("create", "-f", "-", given=pod(name, *command, spec=spec, **more))
-        self.addCleanup(self.try_kubectl, "delete", "pod", name, "--grace-period=0", "--force", "--ignore-not-found")
-        if ready:
-            self.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=40s")
-        return name
-
-    def get(self, name, kind="pod"):
-        return json.loads(self.kubectl("get", kind, name, "-o", "json"))
+        return super().create(name, *command, spec=spec, ready=ready, **more)
 
     def reason(self, name):
         return self.get(name)["status"].get("reason")

@@ -3,9 +3,8 @@ import os
 import struct
 import unittest
 
-import yaml
 from cluster import Cluster, eventually
-from kube_test import CORE, Client, config_map
+from kube_test import CORE, config_map, root_of
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 BOTH = PROTOBUF + ",application/json"
@@ -55,8 +54,7 @@ class KubeProtobuf(unittest.TestCase):
     def setUpClass(cls):
         cls.c = Cluster(nodes=1, gpus="")
         cls.c.up()
-        cls.root = Client(yaml.safe_load(cls.c.ok("lockstep", "kubeconfig")))
-        eventually(lambda: cls.root.ask("GET", CORE + "/default/serviceaccounts/default")[0] == 200, what="the first namespace is ready")
+        cls.root = root_of(cls.c)
         for n in range(120):
             cls.root.must("POST", CORE + "/default/configmaps", config_map(f"map-{n:03}", a=str(n)))
 

@@ -1,10 +1,11 @@
 """What requests say of themselves, and what may not change: codes, fields and answers are those that the real API server gave."""
+import json
 import os
 import unittest
 
 import yaml
 from cluster import Cluster, eventually
-from kube_test import CORE, Client
+from kube_test import CORE, root_of
 
 DEFAULT = CORE + "/default"
 MAPS, SERVICES = DEFAULT + "/configmaps", DEFAULT + "/services"
@@ -27,8 +28,7 @@ class Requests(unittest.TestCase):
     def setUpClass(cls):
         cls.c = Cluster(nodes=0)
         cls.c.up()
-        cls.root = Client(yaml.safe_load(cls.c.ok("lockstep", "kubeconfig")))
-        eventually(lambda: cls.root.ask("GET", DEFAULT + "/serviceaccounts/default")[0] == 200, what="the first namespace is ready")
+        cls.root = root_of(cls.c)
 
     @classmethod
     def tearDownClass(cls):
@@ -65,6 +65,45 @@ class Requests(unittest.TestCase):
         self.assertEqual(yaml.safe_load(text)["data"], {"a": "b: c"})
         self.assertTrue(text.startswith("apiVersion: v1\ndata:\n  a: "), text)
         self.assertEqual(self.root.ask("GET", "/readyz?verbose")[1].splitlines()[-1], "readyz check passed")
+
+    def test_lists_for_people(self):
+        """Lists are written in pieces, of ten objects where they are indented or YAML."""
+        for i in range(25):
+            self.root.must("POST", MAPS, {"metadata": {"name": f"list-{i:02}", "labels": {"in": "list"}}, "data": {"a": "b: c\n", "none": ""}})
+        table, metadata = (f";as={form};v=v1;g=meta.k8s.io" for form in ("Table", "PartialObjectMetadataList"))
+        for query in ("labelSelector=in%3Dlist", "labelSelector=in%3Dlist&limit=12", "labelSelector=in%3Dnothing"):
+            read = lambda **words: self.root.open("GET", f"{MAPS}?{query}", **words)
+            for form in ("", table, metadata):
+                plain = read(accept="application/json" + form).read().decode()
+                whole = json.loads(plain)
+                del whole["metadata"]
+                for words in ({"accept": "application/json" + form, "headers": {"User-Agent": "curl/8"}}, {"accept": "application/json;pretty=1" + form}):
+                    text = read(**words).read().decode()
+                    self.assertEqual(text, json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+                    self.assertEqual({key: value for key, value in json.loads(text).items() if key != "metadata"}, whole)
+                answer = read(accept="application/yaml" + form, headers={"User-Agent": "curl/8"})
+                self.assertEqual(answer.headers["Content-Type"], "application/yaml")
+                text = answer.read().decode()
+                self.assertEqual({key: value for key, value in yaml.safe_load(text).items() if key != "metadata"}, whole)
+                self.assertEqual([line.split(":")[0] for line in text.splitlines() if line[0] not in " -"], sorted(json.loads(plain)), text)
+        self.assertIn("\n  ", self.root.open("GET", MAPS + "?pretty=true").read().decode())
+        self.assertNotIn("\n", self.root.open("GET", MAPS).read().decode())
+
+    def test_what_clients_accept(self):
+        """As weighed by the real server, for Statuses too; those are indented for who accepts nothing."""
+        read = lambda path, accept: self.root.open("GET", path, accept=accept)
+        one = MAPS + "/kube-root-ca.crt"
+        for accept, got in (("application/json;q=0.5,application/yaml", "application/yaml"), ("application/yaml;q=0.5,application/json", "application/json"),
+                            ("text/html,application/yaml;q=0.1,*/*;q=0.2", "application/json"), ("application/json;q=0.1,application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf")):
+            for path in (MAPS, one, MAPS + "/nosuch", MAPS + "?limit=x"):
+                self.assertEqual(read(path, accept).headers["Content-Type"], got, (path, accept))
+        self.assertEqual(yaml.safe_load(read(MAPS + "/nosuch", "application/yaml").read())["message"], 'configmaps "nosuch" not found')
+        self.assertEqual(yaml.safe_load(read("/api/v1", "application/yaml").read())["kind"], "APIResourceList")
+        self.assertEqual(read("/version", "application/json").read()[:4], b'{\n  ')
+        refused = read(one, "text/html")
+        self.assertEqual((refused.status, refused.read()[:4]), (406, b'{\n  '))
+        refused = read(MAPS + "?watch=1&timeoutSeconds=1", "application/yaml,application/json")
+        self.assertEqual((refused.status, yaml.safe_load(refused.read())["reason"]), (406, "NotAcceptable"))
 
     def test_deep_objects(self):
         """As deep as objects may be, on every way that reads them again. One that was patched once ended the controller."""

@@ -7,7 +7,7 @@ import time
 import unittest
 
 from cluster import eventually
-from kube_pods_test import kubectl_path
+from kube_cluster import kubectl_path
 from services_cluster import ServicesCluster, missing
 
 

@@ -6,58 +6,29 @@ import subprocess
 import unittest
 
 import images
-from cluster import Cluster, eventually
-from kube_pods_test import kubectl_path, pod
+from cluster import eventually
+from kube_cluster import IMAGE as BOX
+from kube_cluster import PORT, KubeCluster, pod
 
-PORT, SECRET_PORT = 5000, 5001
-BOX, NAMED, PRIVATE = f"127.0.0.1:{PORT}/test/box:v1", f"127.0.0.1:{PORT}/test/named:v1", f"127.0.0.1:{SECRET_PORT}/team/secret:v1"
+SECRET_PORT = 5001
+NAMED, PRIVATE = f"127.0.0.1:{PORT}/test/named:v1", f"127.0.0.1:{SECRET_PORT}/team/secret:v1"
 
 
-@unittest.skipUnless(os.geteuid() == 0, "virtual nodes need root")
-@unittest.skipUnless(kubectl_path(), "kubectl is not installed")
-@unittest.skipIf(images.missing(), f"these are not installed: {images.missing()}")
-class KubeTenants(unittest.TestCase):
+class KubeTenants(KubeCluster):
     @classmethod
-    def setUpClass(cls):
-        cls.c = c = Cluster(nodes=1, gpus=None, cpus=4)
-        c.up()
-        agent = c.node("n1")["agent_pid"]
-        cls.registries = [images.Registry(c.home, agent, PORT), images.Registry(c.home, agent, SECRET_PORT, users={"ann": "word"})]
+    def push_images(cls):
         passwd = {"etc/passwd": (b"root:x:0:0::/root:/bin/sh\napp:x:1000:1000::/:/bin/sh\n", 0o644), "etc/group": (b"app:x:1000:\nwheel:x:50000:app\n", 0o644)}
         for name, user in (("box", ""), ("named", "app")):
-            layout = os.path.join(c.work, name)
-            images.make_layout(layout, "v1", files=images.files_of_busybox(**passwd), config={"Env": ["PATH=/bin"], "Cmd": ["sleep", "600"], "User": user})
-            cls.registries[0].push(f"oci:{layout}:v1", f"test/{name}:v1")
-        layout = os.path.join(c.work, "secret")
+            cls.push(f"test/{name}:v1", files=images.files_of_busybox(**passwd), User=user)
+        layout = os.path.join(cls.c.work, "secret")
         cls.digest = images.make_layout(layout, "v1", files=images.files_of_busybox(**{"etc/plan": (b"of the team\n", 0o644)}),
                                         config={"Env": ["PATH=/bin"], "Cmd": ["sleep", "600"]})
+        cls.registries.append(images.Registry(cls.c.home, cls.c.node("n1")["agent_pid"], SECRET_PORT, users={"ann": "word"}))
         subprocess.run([*cls.registries[1].net, "skopeo", "copy", "--quiet", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", "ann:word",
                         f"oci:{layout}:v1", f"docker://{PRIVATE}"], check=True)
-        cls.config = os.path.join(c.work, "kubeconfig")
-        c.ok("lockstep", "kubeconfig", cls.config)
-        eventually(lambda: cls.try_kubectl("get", "serviceaccount", "default").returncode == 0, what="the first namespace is ready")
-
-    @classmethod
-    def tearDownClass(cls):
-        for registry in cls.registries:
-            registry.close()
-        cls.c.down()
-
-    @classmethod
-    def try_kubectl(cls, *words, given=None, timeout=60):
-        return subprocess.run([kubectl_path(), "--kubeconfig", cls.config, *words], capture_output=True, text=True, timeout=timeout,
-                              input=None if given is None else json.dumps(given))
-
-    def kubectl(self, *words, given=None):
-        done = self.try_kubectl(*words, given=given)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
 
     def create(self, name, *command, image=BOX, namespace="default", spec=None, container=None):
-        what = pod(name, *command, spec=spec, container={"image": image, **(container or {})}, namespace=namespace)
-        self.kubectl("create", "-f", "-", given=what)
-        self.addCleanup(self.try_kubectl, "-n", namespace, "delete", "pod", name, "--grace-period=0", "--force", "--ignore-not-found")
-        return name
+        return super().create(name, *command, spec=spec, container={"image": image, **(container or {})}, namespace=namespace)
 
     def status(self, name, namespace="default"):
         return json.loads(self.kubectl("-n", namespace, "get", "pod", name, "-o", "json"))["status"]

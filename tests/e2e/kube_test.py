@@ -5,7 +5,6 @@ import json
 import os
 import ssl
 import tempfile
-import time
 import unittest
 
 import yaml
@@ -56,6 +55,13 @@ CORE = "/api/v1/namespaces"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
+def root_of(cluster):
+    """The administrator of a cluster that has just started, once its first namespace is ready."""
+    root = Client(yaml.safe_load(cluster.ok("lockstep", "kubeconfig")))
+    eventually(lambda: root.ask("GET", CORE + "/default/serviceaccounts/default")[0] == 200, what="the first namespace is ready")
+    return root
+
+
 def config_map(name, **data):
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
@@ -66,8 +72,7 @@ class Kube(unittest.TestCase):
     def setUpClass(cls):
         cls.c = Cluster(nodes=2, gpus="")
         cls.c.up()
-        cls.root = Client(yaml.safe_load(cls.c.ok("lockstep", "kubeconfig")))
-        eventually(lambda: cls.root.ask("GET", CORE + "/default/serviceaccounts/default")[0] == 200, what="the first namespace is ready")
+        cls.root = root_of(cls.c)
 
     @classmethod
     def tearDownClass(cls):

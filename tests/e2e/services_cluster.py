@@ -4,14 +4,10 @@ import os
 import re
 import shutil
 import subprocess
-import unittest
 
 import images
-from cluster import Cluster, eventually
-from kube_pods_test import kubectl_path, pod
+from kube_cluster import KubeCluster, kubectl_path, pod
 
-PORT = 5000
-IMAGE = f"127.0.0.1:{PORT}/test/box:v1"
 DNS = "10.96.0.10"
 
 
@@ -38,19 +34,16 @@ def missing():
     return images.missing() or ", ".join(name for name in ("nft", "dig") if not shutil.which(name))
 
 
-class ServicesCluster(unittest.TestCase):
+class ServicesCluster(KubeCluster):
+    NODES, CPUS = 2, 8
+
+    @classmethod
+    def push_images(cls):
+        cls.push("test/box:v1", files=images.files_of_busybox(**curl_files()), Env=["PATH=/bin:/usr/bin"])
+
     @classmethod
     def setUpClass(cls):
-        cls.c = c = Cluster(nodes=2, gpus=None, cpus=8)
-        c.up()
-        layout = os.path.join(c.work, "box")
-        images.make_layout(layout, "v1", files=images.files_of_busybox(**curl_files()), config={"Env": ["PATH=/bin:/usr/bin"], "Cmd": ["sleep", "600"]})
-        cls.registries = [images.Registry(c.home, c.node(name)["agent_pid"], PORT) for name in ("n1", "n2")]
-        for registry in cls.registries:
-            registry.push(f"oci:{layout}:v1", "test/box:v1")
-        cls.config = os.path.join(c.work, "kubeconfig")
-        c.ok("lockstep", "kubeconfig", cls.config)
-        eventually(lambda: cls.try_kubectl("get", "serviceaccount", "default").returncode == 0, what="the first namespace is ready")
+        super().setUpClass()
         for name, node in (("a", "n1"), ("b", "n2")):
             cls.apply(pod(f"web-{name}", "sh", "-c", SERVE, f"web-{name}", labels={"app": "web", "one": name},
                           spec={"nodeName": node}))
@@ -58,17 +51,6 @@ class ServicesCluster(unittest.TestCase):
         cls.service("web", ports=[{"name": "http", "port": 80, "targetPort": 8080, "nodePort": 30080}], type="NodePort")
         done = cls.try_kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s", timeout=90)
         assert done.returncode == 0, done.stderr + cls.try_kubectl("describe", "pods").stdout
-
-    @classmethod
-    def tearDownClass(cls):
-        for registry in cls.registries:
-            registry.close()
-        cls.c.down()
-
-    @classmethod
-    def try_kubectl(cls, *words, given=None, timeout=60):
-        return subprocess.run([kubectl_path(), "--kubeconfig", cls.config, *words], capture_output=True, text=True, timeout=timeout,
-                              input=None if given is None else json.dumps(given))
 
     @classmethod
     def apply(cls, what):

@@ -29,5 +29,16 @@ TEST(YamlText, ReadsBackAsWhatItWas) {
   }
 }
 
+TEST(YamlText, DeepListsDoNotGrowWithoutEnd) {
+  std::string deep = "[";
+  for (int i = 0; i < 50'000; ++i) deep += "1,";
+  deep += "1]";
+  for (int i = 0; i < 100; ++i) deep = "{\"a\":" + deep + "}";
+  const json::value value = json::parse(deep, {}, {.max_depth = 200});
+  for (const std::string& text : {yaml_text(value, yaml_most(deep.size())), yaml_item(value, yaml_most(deep.size()))})
+    EXPECT_LE(text.size(), 8 * deep.size());
+  EXPECT_EQ(yaml_text(json::parse(R"({"a":{"b":[1,2]},"c":{"d":1}})"), 18), "a:\n  b: [1,2]\nc:\n  d: 1\n");
+}
+
 }  // namespace
 }  // namespace lockstep::kube

@@ -1,5 +1,7 @@
 #include "frontends/kube/server/indented.h"
 
+#include <utility>
+
 #include "frontends/kube/server/target.h"
 
 namespace lockstep::kube {
@@ -7,7 +9,8 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::size_t kReadMax = 4 << 20;  // the work of one answer on the I/O thread
-constexpr std::size_t kTimesMax = 8;       // what it may grow by: deep lists of nothing grow without end
+// What a text may grow by before it goes on without line breaks: deep lists of nothing would grow without end.
+constexpr std::size_t kTimesMax = 6, kFewBytes = 256;
 
 bool opens(char c) { return c == '{' || c == '['; }
 bool closes(char c) { return c == '}' || c == ']'; }
@@ -23,54 +26,47 @@ bool wants_indented(const HttpRequest& http) {
   return agent.starts_with("curl") || agent.starts_with("Wget") || agent.starts_with("Mozilla/5.0");
 }
 
+void Indenter::line(std::string& out) const { out.append(1, '\n').append(2 * depth_, ' '); }
+
+void Indenter::feed(std::string_view json, std::string& out) {
+  const std::size_t most = out.size() + json.size() * kTimesMax + kFewBytes;
+  const auto new_line = [&] {
+    if (out.size() <= most)
+      line(out);
+  };
+  for (const char c : json) {
+    if (in_text_) {
+      out += c;
+      in_text_ = is_escaped_ || c != '"';
+      is_escaped_ = !is_escaped_ && c == '\\';
+      continue;
+    }
+    const bool is_empty = closes(c) && has_opened_;
+    if (std::exchange(has_opened_, false) && !is_empty) {
+      ++depth_;
+      new_line();
+    }
+    if (closes(c) && !is_empty) {
+      depth_ -= depth_ > 0;
+      new_line();
+    }
+    out += c;
+    has_opened_ = opens(c);
+    in_text_ = c == '"';
+    if (c == ',')
+      new_line();
+    else if (c == ':')
+      out += ' ';
+  }
+}
+
 std::string indented(std::string_view json) {
-  const std::size_t most = json.size() * kTimesMax + 256;
   if (json.size() > kReadMax)
     return std::string(json);
   std::string out;
   out.reserve(json.size() * 2);
-  std::size_t depth = 0;
-  bool in_text = false;
-  const auto line = [&] { out.append(1, '\n').append(2 * depth, ' '); };
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (out.size() > most)
-      return std::string(json);
-    if (in_text) {
-      out += c;
-      if (c == '\\' && i + 1 < json.size())
-        out += json[++i];
-      else if (c == '"')
-        in_text = false;
-    } else if (opens(c)) {
-      out += c;
-      if (i + 1 < json.size() && closes(json[i + 1])) {
-        out += json[++i];
-        continue;
-      }
-      ++depth;
-      line();
-    } else if (closes(c)) {
-      depth -= depth > 0;
-      line();
-      out += c;
-    } else if (c == ',') {
-      out += c;
-      line();
-    } else {
-      in_text = c == '"';
-      out += c;
-      if (c == ':')
-        out += ' ';
-    }
-  }
+  Indenter().feed(json, out);
   return out;
-}
-
-HttpResponse indented_if_wanted(const HttpRequest& http, HttpResponse answer) {
-  if (answer.content_type.starts_with("application/json") && wants_indented(http))
-    answer.body = indented(answer.body);
-  return answer;
 }
 
 }  // namespace lockstep::kube

@@ -9,9 +9,19 @@
 namespace lockstep::kube {
 
 bool wants_indented(const HttpRequest& http);
-// json: text as we write it, without blanks between its parts. What would become very long stays as it is.
+// Takes a text as we write it, without blanks between its parts, in pieces that end anywhere. A piece that would become
+// very long has no line breaks from there on.
+class Indenter {
+ public:
+  void feed(std::string_view json, std::string& out);
+
+ private:
+  void line(std::string& out) const;
+  std::size_t depth_ = 0;
+  bool in_text_ = false, is_escaped_ = false;
+  bool has_opened_ = false;  // the last character was a bracket: what follows says whether there is anything in it
+};
+// The whole text; one that is very long stays as it is.
 std::string indented(std::string_view json);
-// The answer, indented where it is JSON and the request wants it so.
-HttpResponse indented_if_wanted(const HttpRequest& http, HttpResponse answer);
 
 }  // namespace lockstep::kube

@@ -6,6 +6,7 @@
 #include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/machinery/protobuf.h"
+#include "frontends/kube/server/list_text.h"
 #include "frontends/kube/server/selection.h"
 #include "frontends/kube/server/shown.h"
 
@@ -14,6 +15,7 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::size_t kItemsOfPiece = 50, kLooksOfPull = 200;
+constexpr std::size_t kItemsForPeople = 10;    // of a piece that is indented or YAML, which is more work
 constexpr std::size_t kEventBytes = 64 << 10;  // written by one look at a watch
 constexpr Duration kPageLife = minutes(5);     // how long a list may be gone on with
 constexpr Duration kWatchLife = minutes(40);   // of a watch that names no end
@@ -77,6 +79,12 @@ Answered<Seq> version_asked(const Request& request) {
   return *number;
 }
 
+ListForm form_of(const Request& request) {
+  if (request.accepted.yaml)
+    return ListForm::kYaml;
+  return request.accepted.pretty || wants_indented(request.http()) ? ListForm::kIndented : ListForm::kPlain;
+}
+
 // A list, piece by piece: first which objects are in it, where that takes reading them, then they themselves.
 class ListPages {
  public:
@@ -85,7 +93,8 @@ class ListPages {
         selection_(std::move(selection)),
         next_(std::move(next)),
         most_(most),
-        texts_(std::move(texts)) {}
+        texts_(std::move(texts)),
+        text_(form_of(*request_)) {}
 
   bool reads() const { return selection_.by_body != nullptr; }
   void begin(ObjectHistory::Page page) {
@@ -134,22 +143,24 @@ class ListPages {
     if (request_->accepted.protobuf)
       protobuf_.emplace(*request_, next_.at, next, left_);
     else
-      out += list_head(*request_, next_.at, next, left_);
+      text_.begin(out, list_head(*request_, next_.at, next, left_), list_end());
   }
   void write_some(std::string& out) {
-    for (std::size_t i = 0; i < kItemsOfPiece && written_ < objects_.size(); ++i, ++written_) {
+    const std::size_t most = form_of(*request_) == ListForm::kPlain ? kItemsOfPiece : kItemsForPeople;
+    for (std::size_t i = 0; i < most && written_ < objects_.size(); ++i, ++written_) {
       const Ref<Object> object = std::move(objects_[written_]);
       if (protobuf_) {
         protobuf_->add(*object);
         continue;
       }
-      if (written_ > 0)
-        out += ',';
-      texts_->append(out, *request_, *object);
+      text_.item(out, [&](std::string& item) { texts_->append(item, *request_, *object); });
     }
   }
   bool end_list(std::string& out) {
-    out += protobuf_ ? std::move(*protobuf_).end() : std::string(list_end());
+    if (protobuf_)
+      out += std::move(*protobuf_).end();
+    else
+      text_.end(out, list_end());
     return false;
   }
 
@@ -161,6 +172,7 @@ class ListPages {
   std::vector<Ref<Object>> objects_;  // those that may be in it, then those that are
   std::optional<ObjectKey> last_;     // there are more behind this one
   std::optional<ProtobufList> protobuf_;
+  ListText text_;
   std::size_t left_ = 0, looked_ = 0, kept_ = 0, written_ = 0;
   bool is_selected_ = false, is_begun_ = false;
 };
@@ -221,7 +233,9 @@ void list_objects(const Asked& request, const ReadTools& tools) {
                 if (failed)
                   return answer_status(*request, *failed);
                 pages->begin(std::move(page));
-                const std::string_view type = request->accepted.protobuf ? kProtobufType : kJsonType;
+                const std::string_view type = request->accepted.protobuf ? kProtobufType
+                                              : request->accepted.yaml   ? kYamlType
+                                                                         : kJsonType;
                 PageReply reply{200, std::string(type), "", [pages](std::string& out) { return pages->write(out); }};
                 request->visit->write(std::move(reply));
               });

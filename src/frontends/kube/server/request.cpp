@@ -16,15 +16,6 @@ namespace {
 
 constexpr std::size_t kYamlMax = 4 << 20;  // longer answers are JSON, which is YAML too
 
-std::string_view parameter(const std::vector<std::string>& parts, std::string_view name) {
-  for (const std::string& part : parts) {
-    const std::string_view word = trim(part);
-    if (word.size() > name.size() && word.starts_with(name) && word[name.size()] == '=')
-      return word.substr(name.size() + 1);
-  }
-  return {};
-}
-
 std::string warning_header(const std::string& text) {
   std::string quoted;
   for (const char c : text) {
@@ -51,37 +42,6 @@ ShownAs sent_kind(const Request& request, std::string& api_version) {
     return {api_version, request.kind->kind};
   api_version = group_version_text(sub->group, sub->version);
   return {api_version, sub->kind};
-}
-
-// "application/json;as=Table;v=v1;g=meta.k8s.io,application/json": the first that we have.
-Answered<Accepted> accepted_by(const HttpRequest& http, bool has_protobuf) {
-  const std::string header = header_of(http, "accept");
-  if (header.empty())
-    return Accepted{};
-  std::vector<std::string> served{"application/json", "application/yaml"};
-  if (has_protobuf)
-    served.emplace_back(kProtobufType);
-  for (const std::string& range : split(header, ',')) {
-    const std::vector<std::string> parts = split(range, ';');
-    const std::string_view type = parts.empty() ? std::string_view() : trim(parts.front());
-    if (type == kProtobufType && has_protobuf && parameter(parts, "as").empty())
-      return Accepted{Accepted::Form::kWhole, "v1", true};
-    if (type == "application/yaml" && parameter(parts, "as").empty())
-      return Accepted{Accepted::Form::kWhole, "v1", false, true};
-    if (type != "application/json" && type != "*/*" && type != "application/*")
-      continue;
-    const std::string_view as = parameter(parts, "as");
-    const std::string_view version = parameter(parts, "v");
-    if (!as.empty() && (parameter(parts, "g") != "meta.k8s.io" || (version != "v1" && version != "v1beta1")))
-      continue;
-    if (as.empty())
-      return Accepted{};
-    if (as == "Table")
-      return Accepted{Accepted::Form::kTable, std::string(version)};
-    if (as == "PartialObjectMetadata" || as == "PartialObjectMetadataList")
-      return Accepted{Accepted::Form::kMetadata, std::string(version)};
-  }
-  return Status::not_acceptable(served);
 }
 
 namespace {
@@ -117,8 +77,8 @@ void add_warnings(Request& request, std::vector<std::string> warnings) {
 void answer_body(const Request& request, std::string_view type, std::string body, int status) {
   HttpResponse response{status, std::string(type), std::move(body), {}};
   if (request.accepted.yaml && type == kJsonType && response.body.size() <= kYamlMax) {
-    response.body = yaml_text(parse_own(response.body));
-    response.content_type = "application/yaml";
+    response.body = yaml_text(parse_own(response.body), yaml_most(response.body.size()));
+    response.content_type = kYamlType;
   }
   std::string all;
   const auto warn = [&](const std::string& words) { all += (all.empty() ? "" : ", ") + warning_header(words); };
@@ -128,7 +88,9 @@ void answer_body(const Request& request, std::string_view type, std::string body
   if (!all.empty())
     response.headers["Warning"] = all;
   response.headers["Cache-Control"] = "no-cache, private";
-  request.visit->answer(indented_if_wanted(request.http(), std::move(response)));
+  if (response.content_type == kJsonType && (request.accepted.pretty || wants_indented(request.http())))
+    response.body = indented(response.body);
+  request.visit->answer(std::move(response));
 }
 
 void answer_json(const Request& request, std::string body, int status) {
@@ -143,18 +105,37 @@ void answer_tree(const Request& request, const json::object& tree, int status) {
   answer_json(request, json::serialize(tree), status);
 }
 
-void answer_status(FrontVisit& visit, const Status& status) {
-  HttpResponse response{status.code, "application/json", json::serialize(status.body()), {}};
-  if (status.retry_after_seconds > 0)
-    response.headers["Retry-After"] = std::to_string(status.retry_after_seconds);
-  visit.answer(indented_if_wanted(visit.request(), std::move(response)));
+HttpResponse as_accepted(const HttpRequest& http, HttpResponse answer) {
+  if (answer.content_type != kJsonType || answer.body.size() > kYamlMax || http.path.starts_with("/openapi"))
+    return answer;
+  const Accepted accepted = accepted_of_status(http);
+  if (accepted.yaml) {
+    answer.body = yaml_text(parse_own(answer.body), yaml_most(answer.body.size()));
+    answer.content_type = kYamlType;
+  } else if (accepted.pretty || http.path == "/version") {
+    answer.body = indented(answer.body);
+  }
+  return answer;
 }
 
-void answer_status(const Request& request, const Status& status) {
-  if (!request.accepted.protobuf || status.retry_after_seconds > 0)
-    return answer_status(*request.visit, status);
-  answer_tree(request, status.body(), status.code);
+void answer_status(FrontVisit& visit, const Status& status) {
+  const Accepted accepted = accepted_of_status(visit.request());
+  HttpResponse response{status.code, std::string(kJsonType), "", {}};
+  if (status.retry_after_seconds > 0)
+    response.headers["Retry-After"] = std::to_string(status.retry_after_seconds);
+  const json::object tree = status.body();
+  if (auto bytes = accepted.protobuf ? encode_protobuf(tree) : Result<std::string>(std::string()); !bytes.ok()) {
+    response.body = json::serialize(tree);
+  } else if (accepted.protobuf) {
+    response.content_type = kProtobufType;
+    response.body = std::move(*bytes);
+  } else {
+    response.body = json::serialize(tree);
+  }
+  visit.answer(as_accepted(visit.request(), std::move(response)));
 }
+
+void answer_status(const Request& request, const Status& status) { answer_status(*request.visit, status); }
 
 Status status_of(const Error& error, const Qualified& resource, std::string_view name) {
   switch (error.code) {

@@ -10,6 +10,7 @@
 
 #include "frontends/kube/kinds/scale.h"
 #include "frontends/kube/machinery/status.h"
+#include "frontends/kube/server/accept.h"
 #include "frontends/kube/server/kinds.h"
 #include "frontends/kube/server/target.h"
 #include "frontends/kube/server/user.h"
@@ -18,14 +19,6 @@
 #include "routes/front_end.h"
 
 namespace lockstep::kube {
-
-// What a client wants to have: the first form in its Accept header that is served.
-struct Accepted {
-  enum class Form : unsigned char { kWhole, kMetadata, kTable } form = Form::kWhole;
-  std::string version = "v1";  // of Table and PartialObjectMetadata
-  bool protobuf = false;       // whole objects, Statuses and lists as protobuf; else as JSON
-  bool yaml = false;           // likewise as YAML
-};
 
 struct Request {
   std::shared_ptr<FrontVisit> visit;
@@ -51,16 +44,12 @@ ShownAs sent_kind(const Request& request, std::string& api_version);
 bool is_scale(const Request& request);
 const ScalePaths& scale_paths(const Request& request);
 
-inline constexpr std::string_view kJsonType = "application/json";
-inline constexpr std::string_view kProtobufType = "application/vnd.kubernetes.protobuf";
-
-// has_protobuf: the resource's objects can be encoded so; those of custom resources cannot.
-Answered<Accepted> accepted_by(const HttpRequest& http, bool has_protobuf);
-
 // In the form that the request accepts: a tree that has kind and apiVersion.
 void answer_tree(const Request& request, const json::object& tree, int status = 200);
 void answer_json(const Request& request, std::string body, int status = 200);
 void answer_body(const Request& request, std::string_view type, std::string body, int status = 200);
+// What is of no resource, in the form that the client accepts.
+HttpResponse as_accepted(const HttpRequest& http, HttpResponse answer);
 void answer_status(const Request& request, const Status& status);
 void answer_status(FrontVisit& visit, const Status& status);
 // Told with the answer, each once, however often the request is tried.

@@ -102,8 +102,9 @@ struct KubeServer::Inner {
     if (!request->kind->namespaced && !target->ns.empty())
       return answer_status(*visit, Status::no_such_path());
     request->api_version = request->kind->api_version();
-    auto accepted = accepted_by(visit->request(),
-                                request->kind->schema && !request->kind->custom && !is_cluster_jobs(*request->kind));
+    auto accepted = accepted_by(visit->request(), {.protobuf = request->kind->schema && !request->kind->custom &&
+                                                               !is_cluster_jobs(*request->kind),
+                                                   .watch = target->verb == "watch"});
     if (!accepted.ok())
       return answer_status(*visit, accepted.error());
     request->accepted = *accepted;
@@ -230,7 +231,7 @@ struct KubeServer::Inner {
     if (auto found = health_answer(http))
       return visit->answer(std::move(*found));
     if (auto found = discovery.answer(http))
-      return visit->answer(indented_if_wanted(http, std::move(*found)));
+      return visit->answer(as_accepted(http, std::move(*found)));
     if (auto found = answer_issuer(http.path, powers.tokens))
       return visit->answer(std::move(*found));
     answer_status(*visit, Status::no_such_path());
