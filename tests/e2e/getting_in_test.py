@@ -92,7 +92,7 @@ srun -l --ntasks-per-node=1 -n$SLURM_NNODES cmp data.bin {there}.$SLURM_JOB_ID
             self.assertEqual((done.returncode, done.stdout), (1, ""), wrong)
             self.assertIn(f"Invalid job id: {wrong}", done.stderr)
         array = self.c.wrap("true", "-a", "1-3")
-        self.c.idle()
+        eventually(lambda: self.c.run("sacct", "-nXP", "-j", array, "-o", "state").stdout.split() == ["COMPLETED"] * 3)
         done = self.c.run("seff", array)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"{array} has several jobs, of which this is {array}_", done.stderr)

@@ -1,5 +1,6 @@
 // seff: how much of what a job held it has used.
 #include <grp.h>
+#include <stdio.h>
 
 #include <algorithm>
 
@@ -121,10 +122,20 @@ std::size_t rows_of_first(const Rows& rows) {
   return end;
 }
 
+// Of this machine's own file: linked as we are, nothing could be loaded that asks a directory service. Else its number.
 std::string group_name(std::string_view gid) {
+  std::string name(gid);
   const auto number = parse_uint(gid);
-  const ::group* known = number ? ::getgrgid(static_cast<::gid_t>(*number)) : nullptr;
-  return known ? known->gr_name : std::string(gid);
+  FILE* const file = number ? ::fopen("/etc/group", "re") : nullptr;
+  if (!file)
+    return name;
+  while (const ::group* entry = ::fgetgrent(file))
+    if (entry->gr_gid == *number) {
+      name = entry->gr_name;
+      break;
+    }
+  ::fclose(file);
+  return name;
 }
 
 // Of a job that held GPUs: the time in which they computed, over its script and all of its steps.
