@@ -1,10 +1,17 @@
-// Reads the rows of kube_types.inc, kube_resources.inc, kube_defaults.inc and kube_descriptions.inc.
+// Reads the rows of kube_types.inc, kube_resources.inc, kube_defaults.inc and
+// kube_descriptions*.inc.
 //
 //   :PodSpec [kind] [atomic]                    a type; its fields follow
 //   name NUMBER TYPE [attribute…]               NUMBER: 3, 0 (none), 2/3 (3 within 2)
 //
 // TYPE: a word of scalar(), [T], {T}, NAME[T] (a list that is a message of its own), a name of the same package, or a
-// full name. The files are part of the program, so whatever does not fit is a bug, and CHECKed.
+// full name. Descriptions say, in the same form:
+//
+//   :PodSpec what the type is             fields follow
+//   nodeName what the field is
+//   = Container                           fields that have no text yet have that type's, where it has one of their name
+//
+// The files are part of the program, so whatever does not fit is a bug, and CHECKed.
 #include "frontends/kube/machinery/builtin.h"
 
 #include <algorithm>
@@ -41,11 +48,15 @@ constexpr DefaultRow kDefaults[] = {
 #include "frontends/kube/machinery/kube_defaults.inc"
 };
 
-struct DescriptionRow {
-  std::string_view type, field, text;
+struct DescriptionRows {
+  std::string_view package, rows;
 };
-constexpr DescriptionRow kDescriptions[] = {
+constexpr DescriptionRows kDescriptions[] = {
 #include "frontends/kube/machinery/kube_descriptions.inc"
+#include "frontends/kube/machinery/kube_descriptions_apis.inc"
+#include "frontends/kube/machinery/kube_descriptions_core.inc"
+#include "frontends/kube/machinery/kube_descriptions_pods.inc"
+#include "frontends/kube/machinery/kube_descriptions_volumes.inc"
 };
 
 // Calls each(part) for what lies between separators, without empty parts.
@@ -72,7 +83,8 @@ class Tables {
     for (const PackageRows& package : kPackages) name_types(package);
     for (const PackageRows& package : kPackages) fill_types(package);
     for (const DefaultRow& row : kDefaults) set_default(row);
-    for (const DescriptionRow& row : kDescriptions) describe(row);
+    for (const DescriptionRows& rows : kDescriptions) describe(rows);
+    for (const auto& [name, schema] : types_) describe_kind(*schema);
     // In this order: a copy may have been copied.
     for (const auto& [copy, original] : copies_) copy->fields = original->fields;
     for (const auto& [name, schema] : types_) all_.push_back(schema);
@@ -265,20 +277,64 @@ class Tables {
     const_cast<Field*>(field)->standard = json::parse(row.json);
   }
 
-  // A field's description is that of its schema, which then is its own.
-  void describe(const DescriptionRow& row) {
-    const auto type_at = types_.find(row.type);
-    CHECK(type_at != types_.end());
-    if (row.field.empty()) {
-      type_at->second->description = row.text;
+  // Texts of fields stay where they lie in the program.
+  void describe(const DescriptionRows& rows) {
+    Schema* into = nullptr;
+    each_part(rows.rows, '\n', [&](std::string_view row) {
+      const std::size_t space = row.find(' ');
+      CHECK(space != std::string_view::npos);
+      const std::string_view word = row.substr(0, space), text = row.substr(space + 1);
+      if (word == "=") {
+        take_texts(*into, *described(text, rows.package));
+      } else if (word[0] == ':') {
+        into = described(word.substr(1), rows.package);
+        CHECK(into->description.empty());
+        into->description = text;
+      } else {
+        const Field* field = into->field(word);
+        CHECK(field);
+        CHECK(field->description.empty());
+        const_cast<Field*>(field)->description = text;
+      }
+    });
+  }
+
+  Schema* described(std::string_view name, std::string_view package) {
+    const bool full = name.find('.') != std::string_view::npos;
+    const auto at = types_.find(full ? std::string(name) : format("{}.{}", package, name));
+    CHECK(at != types_.end());
+    return at->second;
+  }
+
+  static void take_texts(Schema& into, const Schema& other) {
+    for (Field& field : into.fields)
+      if (const Field* same = other.field(field.name); same && field.description.empty())
+        field.description = same->description;
+  }
+
+  // What all kinds have, and all lists of kinds.
+  static void describe_kind(Schema& schema) {
+    const Field* kind = schema.field("kind");
+    if (!kind || kind->number != 0)
       return;
-    }
-    Field* field = const_cast<Field*>(type_at->second->field(row.field));
-    CHECK(field);
-    Schema& own = copy_of(*field->schema);
-    own.description = row.text;
-    copies_.emplace_back(&own, field->schema);
-    field->schema = &own;
+    const auto say = [&](std::string_view name, std::string_view text) {
+      if (const Field* field = schema.field(name); field && field->description.empty())
+        const_cast<Field*>(field)->description = text;
+    };
+    say("apiVersion", kVersionSaid);
+    say("kind", kKindSaid);
+    const Field* metadata = schema.field("metadata");
+    if (!metadata)
+      return;
+    const bool list = metadata->schema->name == kListMetaName;
+    say("metadata", list ? kListMetadataSaid : kMetadataSaid);
+    const Field* items = list ? schema.field("items") : nullptr;
+    if (!items)
+      return;
+    say("items", "the objects of the list");
+    const std::string_view element = items->schema->element->name;
+    if (schema.description.empty() && !element.empty())
+      schema.description = format("a list of objects of kind {}", element.substr(element.rfind('.') + 1));
   }
 
   void read_resources(const ResourceRows& rows) {

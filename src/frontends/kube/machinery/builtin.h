@@ -48,4 +48,11 @@ inline constexpr std::string_view kSchemaOrBoolName =
 inline constexpr std::string_view kSchemaOrStringsName =
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray";
 
+// What is said of the fields that every object has, in words that clients look for the beginnings of.
+inline constexpr std::string_view kVersionSaid =
+    "APIVersion defines the version of the schema that the object is written in.";
+inline constexpr std::string_view kKindSaid = "Kind is the name of what the object stands for.";
+inline constexpr std::string_view kMetadataSaid = "Standard object's metadata.";
+inline constexpr std::string_view kListMetadataSaid = "Standard list metadata.";
+
 }  // namespace lockstep::kube

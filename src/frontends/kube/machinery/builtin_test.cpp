@@ -58,5 +58,20 @@ TEST(Builtin, EveryResourceAndSubresourceHasASchema) {
     for (const Field& field : schema->fields) EXPECT_TRUE(field.schema) << schema->name << "." << field.name;
 }
 
+TEST(Builtin, EveryTypeAndEveryFieldSaysWhatItIs) {
+  constexpr std::size_t kTextMax = 160;
+  std::size_t fields = 0;
+  for (const Schema* schema : builtin_schemas()) {
+    EXPECT_FALSE(schema->description.empty()) << schema->name;
+    EXPECT_LE(schema->description.size(), kTextMax) << schema->name;
+    for (const Field& field : schema->fields) {
+      ++fields;
+      EXPECT_FALSE(field.description.empty()) << schema->name << "." << field.name;
+      EXPECT_LE(field.description.size(), kTextMax) << schema->name << "." << field.name;
+    }
+  }
+  EXPECT_GT(fields, 2500u);
+}
+
 }  // namespace
 }  // namespace lockstep::kube

@@ -60,11 +60,6 @@ json::object text_schema(std::string_view format) {
   return out;
 }
 
-// What every object has, in words that clients look for the beginnings of.
-constexpr std::string_view kVersionSaid = "APIVersion defines the version of the schema that the object is written in.";
-constexpr std::string_view kKindSaid = "Kind is the name of what the object stands for.";
-constexpr std::string_view kMetadataSaid = "Standard object's metadata.";
-
 bool has_definition(const Schema& schema) { return !schema.name.empty() && schema.type != Schema::Type::kList; }
 
 }  // namespace
@@ -108,25 +103,27 @@ json::object Definitions::schema(const Schema& schema) {
 
 json::object Definitions::field(const Field& field) {
   const Schema& type = *field.schema;
-  json::object out = schema(type);
+  json::object out = has_definition(type) ? schema(type) : content(type, field.description);
   json::object more;
   if (has_definition(type)) {
     const Schema* own = builtin_schema(type.name);
     if (!own || type.atomic != own->atomic || type.patch_retain_keys)
       put_merging(type, more);
-    if (!type.description.empty() && (!own || type.description != own->description))
-      more["description"] = type.description;
+    if (!field.description.empty())
+      more["description"] = field.description;
   }
   if (field.standard)
     more["default"] = *field.standard;
   return with(std::move(out), std::move(more));
 }
 
-json::object Definitions::content(const Schema& schema) {
+json::object Definitions::content(const Schema& schema, std::string_view said) {
   using enum Schema::Type;
   json::object out;
-  if (!schema.description.empty())
-    out["description"] = schema.description;
+  if (said.empty())
+    said = schema.description;
+  if (!said.empty())
+    out["description"] = said;
   const auto put = [&](json::object more) {
     for (auto& entry : more) out[entry.key()] = std::move(entry.value());
   };

@@ -31,8 +31,9 @@ class Definitions {
     std::string group, version, kind;
   };
 
-  json::object schema(const Schema& schema);   // where it is used
-  json::object content(const Schema& schema);  // where it is defined
+  json::object schema(const Schema& schema);  // where it is used
+  // Where it is defined. `said`: of the field that it is of, instead of what the schema says; "" = nothing.
+  json::object content(const Schema& schema, std::string_view said = {});
   json::object field(const Field& field);
   void need(const Schema& schema);
   void work();  // defines what is needed and not yet there

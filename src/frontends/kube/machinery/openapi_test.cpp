@@ -160,6 +160,29 @@ TEST(OpenApi, SaysWhatClientsAskFor) {
       R"("description":"how pods are exchanged for newer ones"})");
 }
 
+// Beside a reference a text stands as the real server writes it; the type's own text is where the type is defined.
+TEST(OpenApi, FieldsAndTypesSayWhatTheyAre) {
+  const auto resources = all_resources();
+  const json::object v3 = openapi_v3(resources, "apps", "v1", "v1"), v2 = openapi_v2(resources, "v1");
+  const json::value& schemas = v3.at("components").at("schemas");
+  EXPECT_EQ(
+      json::serialize(schemas.at("io.k8s.api.apps.v1.DeploymentStrategy")),
+      R"({"description":"how a deployment exchanges pods","type":"object","properties":{"rollingUpdate":{"allOf":[)"
+      R"({"$ref":"#/components/schemas/io.k8s.api.apps.v1.RollingUpdateDeployment"}],"description":"how many pods more )"
+      R"(and how many less there may be on the way, for RollingUpdate"},"type":{"description":"Recreate (all old pods go )"
+      R"_(first) or RollingUpdate (the default)","type":"string","enum":["Recreate","RollingUpdate"],"default":"RollingUpdate"}}})_");
+  EXPECT_EQ(json::serialize(schemas.at("io.k8s.api.apps.v1.DeploymentList").at("properties").at("items")),
+            R"({"description":"the objects of the list","type":"array","items":)"
+            R"({"$ref":"#/components/schemas/io.k8s.api.apps.v1.Deployment"}})");
+  EXPECT_EQ(text_of(schemas.at("io.k8s.api.apps.v1.DeploymentList").at("description")),
+            "a list of objects of kind Deployment");
+  EXPECT_EQ(json::serialize(v2.at("definitions").at("io.k8s.api.apps.v1.Deployment").at("properties").at("spec")),
+            R"({"$ref":"#/definitions/io.k8s.api.apps.v1.DeploymentSpec","description":"what is wanted"})");
+  EXPECT_EQ(
+      text_of(v2.at("definitions").at("io.k8s.api.apps.v1.Deployment").at("properties").at("kind").at("description")),
+      kKindSaid);
+}
+
 TEST(OpenApi, CustomResourcesAreThere) {
   Custom custom;
   const Resource* one[] = {&custom.resource};

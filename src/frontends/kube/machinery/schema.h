@@ -32,6 +32,7 @@ struct Field {
   std::optional<json::value> standard;  // its default, where it has a constant one
   bool pointer = false;  // an empty value (0, "", false, {}) is not absence. Of other fields of built-in kinds it is
   bool always = false;   // built-in kinds: written even when empty ("status": {})
+  std::string_view description = {};  // of built-in kinds, a literal; "": what its schema says
 };
 
 // How a server-side apply and a strategic merge patch treat a list.
@@ -56,7 +57,7 @@ struct Schema {
   } type = Type::kAny;
   std::string name;           // "io.k8s.api.core.v1.PodSpec", "io.example.v1.Widget"; "" = none of its own
   std::string format;         // "int32", "int64", "double", "byte", "date-time", "micro-time", …
-  std::string description;    // short, of ours, or the custom resource's own
+  std::string description;    // of a type, in our words, or the custom resource's own
   std::vector<Field> fields;  // kObject, ascending by name
   const Schema* element = nullptr;
 
