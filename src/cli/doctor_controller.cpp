@@ -89,6 +89,10 @@ void look_at_nodes(const Patient& patient, Diagnosis& report) {
                                     : "on that machine: systemctl restart lockstep-agent; lockstep doctor";
     if (node.state == "down" || node.state == "unknown")
       report.error(node.name, format("it is {}{}", node.state, why), restart);
+    else if (node.reason.find("while that lasts") != std::string::npos)
+      report.warning(
+          node.name, format("it is {} and takes no work{}", node.state, why),
+          format("mend what is said: the node opens by itself then; lockstep health {} says more", node.name));
     else if (node.state == "drained" || node.state == "draining")
       report.note(node.name, format("it is {} and takes no work{}", node.state, why),
                   "lockstep node resume " + node.name);

@@ -296,7 +296,8 @@ bool sweep_steps(Txn& txn, const Job& job, bool over) {
     Step changed = *step;
     for (const std::size_t i : gone) changed.members[i] = MemberState::kStopped;
     if (!gone.empty())
-      raise(changed.exit, ExitStatus{0, 9, false});  // it ended there without a word
+      raise(changed.exit, ExitStatus{0, 9, false});                     // it ended there without a word
+    changed.cancelled |= over && changed.state == StepState::kPending;  // it never ran
     if (over)
       end_step(txn, std::move(changed), txn.now());
     else

@@ -384,6 +384,15 @@ struct TreeCopy::Walk {
     return {};
   }
 
+  // Whether a file or a link may take that name: a rename would put it in the place of anything.
+  static Result<void> check_replaced(int to, const std::string& name, const std::string& path) {
+    struct stat there {};
+    if (::fstatat(to, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 || S_ISREG(there.st_mode) ||
+        S_ISLNK(there.st_mode))
+      return {};
+    return lasting(path, S_ISDIR(there.st_mode) ? "a directory is there" : "a device, a pipe or a socket is there");
+  }
+
   static Result<void> link(int from, const std::string& name, const std::string& path, int to,
                            const std::string& to_name, const std::string& to_path) {
     char target[PATH_MAX], there[PATH_MAX];
@@ -397,6 +406,7 @@ struct TreeCopy::Walk {
     const ssize_t has = ::readlinkat(to, to_name.c_str(), there, sizeof there);
     if (has == size && ::memcmp(there, target, static_cast<std::size_t>(size)) == 0)
       return {};
+    TRY(check_replaced(to, to_name, to_path));
     const std::string part = part_name(to_name, facts);
     ::unlinkat(to, part.c_str(), 0);
     if (::symlinkat(target, to, part.c_str()) != 0)
@@ -419,14 +429,12 @@ struct TreeCopy::Walk {
       return failed_at(path);
     if (!S_ISREG(facts.st_mode))
       return changed(path);
+    TRY(check_replaced(to, to_name, to_path));
     struct stat there {};
-    if (::fstatat(to, to_name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
-      if (S_ISDIR(there.st_mode))
-        return lasting(to_path, "a directory is there");
-      if (S_ISREG(there.st_mode) && there.st_size == facts.st_size && same_time(there.st_mtim, facts.st_mtim)) {
-        copy.done_.bytes += facts.st_size;
-        return {};
-      }
+    if (::fstatat(to, to_name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(there.st_mode) &&
+        there.st_size == facts.st_size && same_time(there.st_mtim, facts.st_mtim)) {
+      copy.done_.bytes += facts.st_size;
+      return {};
     }
     const std::string part = part_name(to_name, facts);
     const std::int64_t before = copy.done_.bytes;

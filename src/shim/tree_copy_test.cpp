@@ -112,6 +112,21 @@ TEST_F(TreeCopyTest, AFileBecomesTheNameOrLiesInADirectory) {
   EXPECT_EQ(in_file(top_ + "/kept/deep/name"), "1");
 }
 
+TEST_F(TreeCopyTest, PipesAndDevicesAreNotReplaced) {
+  write("/scratch/f", "1");
+  ASSERT_EQ(::symlink("f", (top_ + "/scratch/link").c_str()), 0);
+  ASSERT_EQ(::mkfifo((top_ + "/pipe").c_str(), 0600), 0);
+  for (const char* name : {"f", "link"}) {
+    const auto copied = out(name, "/pipe");
+    ASSERT_FALSE(copied.ok());
+    EXPECT_NE(copied.error().message.find("a device, a pipe or a socket is there"), std::string::npos)
+        << copied.error().message;
+  }
+  struct stat facts {};
+  ASSERT_EQ(::stat((top_ + "/pipe").c_str(), &facts), 0);
+  EXPECT_TRUE(S_ISFIFO(facts.st_mode));
+}
+
 TEST_F(TreeCopyTest, ADirectoryIsNotCopiedIntoItself) {
   write("/from/a/x", "1");
   for (const char* name : {"", "/scratch"}) {

@@ -7,8 +7,9 @@ import ssl
 import unittest
 import urllib.parse
 
-import kube_pods_test as pods
+import kube_cluster
 from cluster import eventually
+from kube_cluster import KubeCluster
 
 
 def is_open(connection):
@@ -21,14 +22,7 @@ def is_open(connection):
         return False
 
 
-@unittest.skipUnless(os.geteuid() == 0, "virtual nodes need root")
-@unittest.skipUnless(pods.kubectl_path(), "kubectl is not installed")
-@unittest.skipIf(pods.images.missing(), f"these are not installed: {pods.images.missing()}")
-class KubeHostile(unittest.TestCase):
-    setUpClass, tearDownClass, try_kubectl = (pods.KubePods.__dict__[name] for name in ("setUpClass", "tearDownClass", "try_kubectl"))
-    kubectl, create, get, phase, condition, await_phase = (pods.KubePods.__dict__[name] for name in
-                                                           ("kubectl", "create", "get", "phase", "condition", "await_phase"))
-
+class KubeHostile(KubeCluster):
     def ready(self, *args, **more):
         name = self.create(*args, **more)
         self.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
@@ -72,9 +66,9 @@ class KubeHostile(unittest.TestCase):
 
     def test_a_pod_of_many_parts_is_refused_before_it_costs(self):
         many = [{"name": f"a{i}", "value": "x"} for i in range(20_000)]
-        refused = self.try_kubectl("create", "-f", "-", given=pods.pod("variables", container={"env": many}))
+        refused = self.try_kubectl("create", "-f", "-", given=kube_cluster.pod("variables", container={"env": many}))
         self.assertIn("spec.containers[0].env: Too many: 20000: must have at most 4096 items", refused.stderr)
-        refused = self.try_kubectl("create", "-f", "-", given=pods.pod("bears", spec={"tolerations": [{"operator": "Exists"}] * 5000}))
+        refused = self.try_kubectl("create", "-f", "-", given=kube_cluster.pod("bears", spec={"tolerations": [{"operator": "Exists"}] * 5000}))
         self.assertIn("spec.tolerations: Too many", refused.stderr)
         ports = [{"name": f"p{i}", "port": i + 1} for i in range(5000)]
         refused = self.try_kubectl("create", "-f", "-", given={"apiVersion": "v1", "kind": "Service", "metadata": {"name": "wide"},

@@ -105,6 +105,18 @@ class Requests(unittest.TestCase):
         refused = read(MAPS + "?watch=1&timeoutSeconds=1", "application/yaml,application/json")
         self.assertEqual((refused.status, yaml.safe_load(refused.read())["reason"]), (406, "NotAcceptable"))
 
+    def test_numbers_that_no_double_holds(self):
+        """Written out they would be no JSON, and whoever read them back ended."""
+        for number in ("1e400", "-1e400", "9" * 400):
+            for kind, path, method in (("application/json", "/api/v1/namespaces/default/configmaps", "POST"),
+                                       ("application/yaml", "/api/v1/namespaces/default/configmaps", "POST"),
+                                       ("application/merge-patch+json", "/api/v1/namespaces/default/serviceaccounts/default", "PATCH"),
+                                       ("application/apply-patch+yaml", "/api/v1/namespaces/default/configmaps/far?fieldManager=f", "PATCH")):
+                body = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"far","generation":' + number + "}}"
+                status, answer = self.root.ask(method, path, body, kind=kind)
+                self.assertEqual(status, 400, (kind, answer))
+                self.assertIn("beyond the range of float64", answer["message"])
+
     def test_deep_objects(self):
         """As deep as objects may be, on every way that reads them again. One that was patched once ended the controller."""
         self.root.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {"metadata": {"name": "deeps.example.org"}, "spec": {

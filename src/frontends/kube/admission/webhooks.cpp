@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
@@ -241,12 +240,10 @@ std::string review_text(const AdmissionAttempt& attempt, const std::string& uid)
 }
 
 Result<WebhookReply> read_reply(const Webhook& webhook, std::string_view body, const std::string& uid) {
-  boost::system::error_code failed;
-  json::parse_options options;
-  options.max_depth = kDepthMax;
-  const json::value review = json::parse(json::string_view(body), failed, {}, options);
-  if (failed)
-    return invalid("its answer is no JSON: " + failed.message());
+  const auto parsed = parse_given(body);
+  if (!parsed.ok())
+    return invalid("its answer is no JSON: " + parsed.error().message);
+  const json::value& review = *parsed;
   const json::value& response = part(review, "response");
   if (text_in(review, "kind") != "AdmissionReview" || text_in(review, "apiVersion") != kReviewVersion ||
       !response.is_object())
@@ -277,9 +274,10 @@ Result<WebhookReply> read_reply(const Webhook& webhook, std::string_view body, c
   const auto bytes = bytes_of_base64(patch);
   if (!bytes)
     return invalid("its patch is no base64");
-  out.patch = json::parse(*bytes, failed, {}, options);
-  if (failed)
-    return invalid("its patch is no JSON: " + failed.message());
+  auto patch_given = parse_given(*bytes);
+  if (!patch_given.ok())
+    return invalid("its patch is no JSON: " + patch_given.error().message);
+  out.patch = std::move(*patch_given);
   return out;
 }
 

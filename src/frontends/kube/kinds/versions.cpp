@@ -1,7 +1,6 @@
 #include "frontends/kube/kinds/versions.h"
 
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "frontends/kube/machinery/json_tree.h"
@@ -87,10 +86,9 @@ void take_rest(json::object& tree, json::object& part, const char* list, const c
       annotations && annotations->is_object() ? annotations->get_object().if_contains(annotation) : nullptr;
   if (!text)
     return;
-  boost::system::error_code failed;
-  const std::string said(text_of(*text));
-  json::value rest = json::parse(said, failed);
-  if (!failed && rest.is_array()) {
+  auto given = parse_given(text_of(*text));
+  json::value rest = given.ok() ? std::move(*given) : json::value();
+  if (rest.is_array()) {
     json::value& metrics = part[list];
     if (!metrics.is_array())
       metrics.emplace_array();

@@ -47,11 +47,10 @@ Result<std::optional<std::string>> read_element(std::string_view text) {
   }
   if (text[0] != 'k' && text[0] != 'v')
     return std::optional<std::string>();
-  json::error_code error;
-  const json::value value = json::parse(rest, error);
-  if (error || (text[0] == 'k' && !value.is_object()))
+  const auto value = parse_given(rest);
+  if (!value.ok() || (text[0] == 'k' && !value->is_object()))
     return invalid(format("{} holds no JSON", quoted(text)));
-  return std::optional(std::string(text.substr(0, 2)) + canonical_text(value));
+  return std::optional(std::string(text.substr(0, 2)) + canonical_text(*value));
 }
 
 Result<std::monostate> read_set(const json::value& fields, FieldSet& set, std::size_t depth) {

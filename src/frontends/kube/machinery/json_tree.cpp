@@ -3,10 +3,36 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
 #include <charconv>
 #include <cmath>
 
 namespace lockstep::kube {
+
+namespace {
+
+bool is_told(const json::value& value) {
+  if (value.is_double())
+    return std::isfinite(value.get_double());
+  if (value.is_array())
+    return std::ranges::all_of(value.get_array(), is_told);
+  return !value.is_object() ||
+         std::ranges::all_of(value.get_object(), [](const auto& entry) { return is_told(entry.value()); });
+}
+
+}  // namespace
+
+Result<json::value> parse_given(std::string_view text, std::size_t depth_max) {
+  json::parse_options options;
+  options.max_depth = depth_max;
+  json::error_code failed;
+  json::value value = json::parse({text.data(), text.size()}, failed, {}, options);
+  if (failed)
+    return invalid(failed.message());
+  if (!is_told(value))
+    return invalid("a number is beyond the range of float64");
+  return value;
+}
 
 bool is_number(const json::value& value) { return value.is_int64() || value.is_uint64() || value.is_double(); }
 
@@ -67,8 +93,8 @@ std::string number_text(const json::value& value) {
   const double number = number_of(value);
   const double size = std::fabs(number);
   const bool plain = size == 0 || (size >= 1e-6 && size < 1e21);
-  if (!std::isfinite(number))
-    return std::isnan(number) ? "NaN" : number > 0 ? "+Inf" : "-Inf";
+  if (!std::isfinite(number))  // parse_given() lets none in; what is written must be read again, whatever it is
+    return std::isnan(number) ? "0" : number > 0 ? "1.7976931348623157e+308" : "-1.7976931348623157e+308";
   const auto end =
       std::to_chars(out, out + sizeof out, number, plain ? std::chars_format::fixed : std::chars_format::scientific);
   return {out, end.ptr};

@@ -6,12 +6,18 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace lockstep::kube {
 
 namespace json = boost::json;
 
 // No object is deeper than this. Bodies are parsed under the limit; a patch that would make a deeper one is refused.
 inline constexpr std::size_t kDepthMax = 200;
+
+// JSON that others wrote: no deeper than kDepthMax, and without numbers beyond a double's range, which no text of ours
+// could tell again.
+Result<json::value> parse_given(std::string_view text, std::size_t depth_max = kDepthMax);
 
 // Numbers are equal by value (1 and 1.0), objects in whatever order their keys come.
 bool same_json(const json::value& a, const json::value& b);

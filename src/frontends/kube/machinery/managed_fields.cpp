@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <map>
 #include <optional>
@@ -248,11 +247,9 @@ FieldSet left_by_client_side_apply(const json::value& live, const Schema& schema
   const json::value* text = annotations == nullptr ? nullptr : member(*annotations, kLastApplied);
   if (text == nullptr)
     return {};
-  json::error_code error;
-  json::parse_options options;
-  options.max_depth = kDepthMax;
-  const json::value applied = json::parse(text_of(*text), error, {}, options);
-  const json::value* version = error ? nullptr : member(applied, "apiVersion");
+  const auto parsed = parse_given(text_of(*text));
+  const json::value applied = parsed.ok() ? *parsed : json::value();
+  const json::value* version = member(applied, "apiVersion");
   if (version == nullptr || text_of(*version) != api_version)
     return {};
   if (!typed_faults(applied, schema, Duplicates::kRefused).empty())

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <bit>
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <limits>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/encodings.h"
+#include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/protobuf.h"
 #include "frontends/kube/machinery/protobuf_wire.h"
 #include "frontends/kube/machinery/quoted.h"
@@ -368,12 +368,10 @@ class Decoder {
     }
     values_ += bytes.size() / 16;
     TRY(spend());
-    json::parse_options options;
-    options.max_depth = kProtobufDepthMax;
-    json::error_code error;
-    out = json::parse(bytes, error, {}, options);
-    if (error)
-      return invalid("a field that holds any object is not JSON: " + error.message());
+    auto given = parse_given(bytes, kProtobufDepthMax);
+    if (!given.ok())
+      return invalid("a field that holds any object is not JSON: " + given.error().message);
+    out = std::move(*given);
     return {};
   }
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "frontends/kube/machinery/cases.h"
 #include "frontends/kube/machinery/json_path.h"
+#include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/quantity.h"
 #include "frontends/kube/machinery/quoted.h"
 #include "frontends/kube/machinery/status.h"
@@ -16,6 +17,15 @@
 
 namespace lockstep::kube {
 namespace {
+
+TEST(GivenJson, HasOnlyNumbersThatCanBeToldAgain) {
+  for (const std::string number : {std::string("1e400"), std::string("-1e400"), std::string(400, '9')})
+    for (const std::string& text : {number, "[1," + number + "]", R"({"a":{"b":[)" + number + "]}}"})
+      EXPECT_FALSE(parse_given(text).ok()) << text;
+  EXPECT_TRUE(parse_given(R"({"a":[1.7e308,-1e-400,18446744073709551616]})").ok());
+  EXPECT_TRUE(parse_given(std::string(kDepthMax - 1, '[') + "1" + std::string(kDepthMax - 1, ']')).ok());
+  EXPECT_FALSE(parse_given(std::string(kDepthMax + 1, '[') + "1" + std::string(kDepthMax + 1, ']')).ok());
+}
 
 TEST(Quantity, AsTheOriginal) {
   for (const json::value& each : load_list("quantities.json")) {

@@ -1,7 +1,6 @@
 #include "frontends/kube/server/aggregated.h"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
@@ -218,12 +217,10 @@ void AggregatedApis::serve(const AggregatedApi& api, const std::string& list) {
   for (const Kinds::Ref& kind : std::vector<Kinds::Ref>(kinds_.all()))
     if (kind->type.starts_with(format("aggregated/{}/", api.name)))
       kinds_.remove_type(kind->type);
-  boost::system::error_code failed;
-  json::parse_options options;
-  options.max_depth = kDepthMax;
-  const json::value said = json::parse(list, failed, {}, options);
-  if (failed)
+  const auto parsed = parse_given(list);
+  if (!parsed.ok())
     return;
+  const json::value& said = *parsed;
   std::map<std::string, Kind> kinds;
   std::size_t count = 0;
   for (const json::value& one : list_in(said, "resources")) {

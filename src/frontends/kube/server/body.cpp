@@ -1,7 +1,5 @@
 #include "frontends/kube/server/body.h"
 
-#include <boost/json/parse.hpp>
-
 #include "base/text.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/defaulting.h"
@@ -18,13 +16,10 @@ namespace lockstep::kube {
 namespace {
 
 Answered<json::value> parsed(const std::string& text) {
-  boost::system::error_code failed;
-  json::parse_options options;
-  options.max_depth = kDepthMax;
-  json::value value = json::parse(text, failed, {}, options);
-  if (failed)
-    return Status::bad_request("the body is no JSON: " + failed.message());
-  return value;
+  auto value = parse_given(text);
+  if (!value.ok())
+    return Status::bad_request("the body is no JSON: " + value.error().message);
+  return std::move(*value);
 }
 
 bool is_yaml(const Request& request) {

@@ -1,7 +1,6 @@
 #include "frontends/kube/server/conversion.h"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
@@ -44,13 +43,10 @@ std::string review_version(const json::value& conversion) {
 Answered<std::vector<json::object>> read_review(const Kind& kind, const std::string& from, const std::string& to,
                                                 const std::string& body, const std::string& uid,
                                                 const std::vector<json::object>& sent) {
-  boost::system::error_code failed;
-  json::parse_options options;
-  options.max_depth = kDepthMax;
-  const json::value review = json::parse(body, failed, {}, options);
-  if (failed)
-    return conversion_failed(kind, from, "its answer is no JSON: " + failed.message());
-  const json::value& response = part(review, "response");
+  const auto review = parse_given(body);
+  if (!review.ok())
+    return conversion_failed(kind, from, "its answer is no JSON: " + review.error().message);
+  const json::value& response = part(*review, "response");
   const auto wrong = [&](const std::string& why) {
     Status status = Status::internal("");
     status.message =
