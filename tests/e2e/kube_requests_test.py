@@ -114,8 +114,12 @@ class Requests(unittest.TestCase):
                                        ("application/apply-patch+yaml", "/api/v1/namespaces/default/configmaps/far?fieldManager=f", "PATCH")):
                 body = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"far","generation":' + number + "}}"
                 status, answer = self.root.ask(method, path, body, kind=kind)
+                if kind.endswith("yaml"):  # there it is a text, as with the real server
+                    self.assertLess(status, 500, (kind, answer))
+                    continue
                 self.assertEqual(status, 400, (kind, answer))
                 self.assertIn("beyond the range of float64", answer["message"])
+        self.assertEqual(self.root.ask("GET", "/api/v1/namespaces/default/configmaps")[0], 200)
 
     def test_deep_objects(self):
         """As deep as objects may be, on every way that reads them again. One that was patched once ended the controller."""
