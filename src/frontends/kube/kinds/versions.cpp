@@ -92,7 +92,9 @@ void take_rest(json::object& tree, json::object& part, const char* list, const c
     json::value& metrics = part[list];
     if (!metrics.is_array())
       metrics.emplace_array();
-    for (json::value& one : rest.get_array()) metrics.get_array().push_back(std::move(one));
+    for (json::value& one : rest.get_array())
+      if (one.is_object())
+        metrics.get_array().push_back(std::move(one));
   }
   annotations->get_object().erase(annotation);
   if (annotations->get_object().empty())

@@ -43,7 +43,8 @@ std::string review_version(const json::value& conversion) {
 Answered<std::vector<json::object>> read_review(const Kind& kind, const std::string& from, const std::string& to,
                                                 const std::string& body, const std::string& uid,
                                                 const std::vector<json::object>& sent) {
-  const auto review = parse_given(body);
+  constexpr std::size_t kAround = 8;  // levels of the review around its objects
+  const auto review = parse_given(body, kDepthMax + kAround);
   if (!review.ok())
     return conversion_failed(kind, from, "its answer is no JSON: " + review.error().message);
   const json::value& response = part(*review, "response");

@@ -90,6 +90,17 @@ TEST(StoredObject, WhatIsTakenApartIsShownAgain) {
   EXPECT_EQ(shown, tree);
 }
 
+TEST(StoredObject, ADamagedBodyIsThatOfAnObjectWithoutAny) {
+  Object object = object_of(kType, json::parse(R"({"metadata":{"name":"x"},"data":{"k":1}})").as_object());
+  for (const char* body : {R"({"metadata":{},"data":{"k":+Inf}})", R"({"metadata":{},"da)", ""}) {
+    object.body = body;
+    json::object shown = tree_of(object, {"v1", "ConfigMap"}, {});
+    EXPECT_EQ(shown["metadata"].as_object()["name"], "x");
+    EXPECT_FALSE(shown.contains("data"));
+    EXPECT_TRUE(parse_own(object.body.get()).at("metadata").is_object());
+  }
+}
+
 // The collector gives dependents up in the envelope: nobody sees the owner any more.
 TEST(StoredObject, OwnersThatWereTakenOffAreNotShown) {
   Object object = object_of(kType, json::parse(R"({"metadata":{"name":"x","ownerReferences":[

@@ -86,10 +86,22 @@ bool truth(const json::object& object, std::string_view name) {
 
 }  // namespace
 
-json::value parse_own(std::string_view text, json::storage_ptr storage) {
+namespace {
+
+std::optional<json::value> parsed(std::string_view text, json::storage_ptr storage) {
   json::parse_options options;
   options.max_depth = kOwnDepthMax;
-  return json::parse({text.data(), text.size()}, std::move(storage), options);
+  boost::system::error_code failed;
+  json::value value = json::parse({text.data(), text.size()}, failed, std::move(storage), options);
+  return failed ? std::nullopt : std::optional(std::move(value));
+}
+
+}  // namespace
+
+json::value parse_own(std::string_view text, json::storage_ptr storage) {
+  if (auto value = parsed(text, storage))
+    return std::move(*value);
+  return json::value(json::object{{"metadata", json::object()}}, std::move(storage));
 }
 
 std::string uid_text(Uid uid) {
@@ -190,6 +202,12 @@ void append_text(std::string& out, const Object& object, const ShownAs& as, Dura
 json::object tree_of(const Object& object, const ShownAs& as, Duration wall_offset, json::storage_ptr storage) {
   std::string text;
   append_text(text, object, as, wall_offset);
+  if (auto tree = parsed(text, storage))
+    return std::move(tree->as_object());
+  Object bare = object;
+  bare.body = std::string(kBodyStart) + "}}";
+  text.clear();
+  append_text(text, bare, as, wall_offset);
   return parse_own(text, std::move(storage)).as_object();
 }
 

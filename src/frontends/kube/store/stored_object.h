@@ -25,7 +25,8 @@ namespace json = boost::json;
 inline constexpr std::string_view kBodyStart = R"({"metadata":{)";
 
 // JSON that was written here: an object, or what stands around some (a list, a review). It is deeper than the parser
-// takes by default. What others send is parsed with an error code.
+// takes by default. What others send is parsed with an error code. A body that cannot be read, because it was damaged,
+// is that of an object without any: one object must not end whoever looks at it.
 inline constexpr std::size_t kOwnDepthMax = 208;
 json::value parse_own(std::string_view text, json::storage_ptr storage = {});
 

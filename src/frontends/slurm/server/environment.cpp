@@ -406,7 +406,8 @@ void set_shard_variable(LaunchVariables& out, const Grant& grant) {
 
 GpuSharing gpu_sharing(const JobSpec& spec) {
   for (const char* option : {"gres", "tres-per-task"})
-    if (const std::string* text = option_of(spec.options, option); text && text->find("shard") != std::string::npos)
+    if (const std::string* text = option_of(spec.options, option);
+        text && lower(*text).find("shard") != std::string::npos)
       return GpuSharing::kTimeSlices;
   return GpuSharing::kMps;
 }
