@@ -92,7 +92,7 @@ TEST(StoredObject, WhatIsTakenApartIsShownAgain) {
 
 TEST(StoredObject, ADamagedBodyIsThatOfAnObjectWithoutAny) {
   Object object = object_of(kType, json::parse(R"({"metadata":{"name":"x"},"data":{"k":1}})").as_object());
-  for (const char* body : {R"({"metadata":{},"data":{"k":+Inf}})", R"({"metadata":{},"da)", ""}) {
+  for (const char* body : {R"({"metadata":{},"data":{"k":+Inf}})", R"({"metadata":{},"da)", "", "5"}) {
     object.body = body;
     json::object shown = tree_of(object, {"v1", "ConfigMap"}, {});
     EXPECT_EQ(shown["metadata"].as_object()["name"], "x");

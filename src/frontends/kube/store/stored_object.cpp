@@ -5,7 +5,6 @@
 #include <boost/json/serialize.hpp>
 #include <charconv>
 
-#include "base/check.h"
 #include "base/text.h"
 
 namespace lockstep::kube {
@@ -99,7 +98,7 @@ std::optional<json::value> parsed(std::string_view text, json::storage_ptr stora
 }  // namespace
 
 json::value parse_own(std::string_view text, json::storage_ptr storage) {
-  if (auto value = parsed(text, storage))
+  if (auto value = parsed(text, storage); value && value->is_object())
     return std::move(*value);
   return json::value(json::object{{"metadata", json::object()}}, std::move(storage));
 }
@@ -172,7 +171,6 @@ std::string body_text(json::object tree) {
 }
 
 void append_text(std::string& out, const Object& object, const ShownAs& as, Duration wall_offset, Seq seq) {
-  CHECK(object.body.starts_with(kBodyStart), "body_text() wrote it");
   static const MetaExtra none;
   const MetaExtra& extra = object.meta.extra ? *object.meta.extra : none;
   append_quoted(out += R"({"kind":)", as.kind);
@@ -192,8 +190,10 @@ void append_text(std::string& out, const Object& object, const ShownAs& as, Dura
   }
   if (extra.deleting)
     append_quoted(out += R"(,"deletionTimestamp":)", time_text(extra.deleting, wall_offset));
-  const std::optional<std::string> mended = mended_body(object, extra);
-  const std::string_view rest = std::string_view(mended ? *mended : object.body.get()).substr(kBodyStart.size());
+  const bool is_ours = object.body.starts_with(kBodyStart);  // body_text() begins so
+  const std::optional<std::string> mended = is_ours ? mended_body(object, extra) : std::nullopt;
+  const std::string_view rest =
+      is_ours ? std::string_view(mended ? *mended : object.body.get()).substr(kBodyStart.size()) : "}}";
   if (!rest.starts_with('}'))
     out += ',';
   out += rest;
