@@ -105,6 +105,38 @@ class Requests(unittest.TestCase):
         refused = read(MAPS + "?watch=1&timeoutSeconds=1", "application/yaml,application/json")
         self.assertEqual((refused.status, yaml.safe_load(refused.read())["reason"]), (406, "NotAcceptable"))
 
+    def test_what_asks_for_an_act_is_typed_too(self):
+        """Deletions, scales, evictions and the like: what is misspelt must not count as not said."""
+        maps, sets = "/api/v1/namespaces/default/configmaps", "/apis/apps/v1/namespaces/default/replicasets"
+        self.root.must("POST", maps, {"metadata": {"name": "stays"}})
+        for options in ({"dryRun": "All"}, {"preconditions": {"uid": 1}}, {"preconditions": "x"}, {"gracePeriodSeconds": ""}, {"propagationPolicy": 1},
+                        {"kind": "Pod", "apiVersion": "v1"}):
+            self.assertEqual(self.root.ask("DELETE", maps + "/stays", options)[0], 400, options)
+        self.assertEqual(self.root.ask("GET", maps + "/stays")[0], 200)
+        self.root.must("DELETE", maps + "/stays", {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+        spec = {"containers": [{"name": "c", "image": "i"}], "schedulerName": "mine"}
+        self.root.must("POST", sets, {"metadata": {"name": "rs"}, "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}},
+                                                                          "template": {"metadata": {"labels": {"a": "b"}}, "spec": spec}}})
+        for scale in ({"metadata": {"name": "rs"}, "spec": {"replicas": "5"}}, {"metadata": {"name": "rs"}, "spec": {"replicas": []}},
+                      {"metadata": {"name": "other"}, "spec": {"replicas": 2}}, {}):
+            self.assertEqual(self.root.ask("PUT", sets + "/rs/scale", scale)[0], 400, scale)
+        self.assertEqual(self.root.must("GET", sets + "/rs")["spec"]["replicas"], 1)
+        self.assertEqual(self.root.must("PUT", sets + "/rs/scale", {"metadata": {"name": "rs"}, "spec": {"replicas": 2}})["spec"]["replicas"], 2)
+        self.root.must("DELETE", sets + "/rs")
+        pods = "/api/v1/namespaces/default/pods"
+        self.root.must("POST", pods, {"metadata": {"name": "waits"}, "spec": spec})
+        node = self.root.must("GET", "/api/v1/nodes")["items"][0]["metadata"]["name"]
+        self.assertEqual(self.root.ask("POST", pods + "/waits/binding", {"metadata": {"name": "other"}, "target": {"name": node}})[0], 400)
+        self.root.must("POST", pods + "/waits/binding?dryRun=All", {"target": {"name": node}})
+        self.assertNotIn("nodeName", self.root.must("GET", pods + "/waits")["spec"])
+        for options, status in (({"preconditions": {"resourceVersion": "1"}}, 409), ({"dryRun": "All"}, 400), ([], 400)):
+            self.assertEqual(self.root.ask("POST", pods + "/waits/eviction", {"deleteOptions": options})[0], status, options)
+        self.root.must("DELETE", pods + "/waits", {"gracePeriodSeconds": 0})
+        token = "/api/v1/namespaces/default/serviceaccounts/default/token"
+        for spec in ({"expirationSeconds": "0x10"}, {"audiences": "x"}):
+            self.assertEqual(self.root.ask("POST", token, {"spec": spec})[0], 400, spec)
+        self.assertTrue(self.root.must("POST", token, {"spec": {"expirationSeconds": 600}})["status"]["token"])
+
     def test_numbers_that_no_double_holds(self):
         """Written out they would be no JSON, and whoever read them back ended."""
         for number in ("1e400", "-1e400", "9" * 400):

@@ -96,7 +96,8 @@ void create_token(const Asked& request, const TokenPowers& powers, const std::st
   const auto account = find_object(*request);
   if (!account)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
-  auto body = read_options(*request);
+  auto body =
+      request->http().body.empty() ? Answered<json::object>(json::object()) : read_body(*request, request->http().body);
   if (!body.ok())
     return answer_status(*request, body.error());
   const json::value* spec = body->if_contains("spec");

@@ -47,6 +47,17 @@ Answered<json::value> parsed_yaml(const std::string& text) {
   return parsed(made->json);
 }
 
+// What the object would be told if it were to be stored: a value of another type.
+std::optional<Status> wrong_type(const json::object& tree, const Schema& schema, std::string_view kind,
+                                 std::string_view version) {
+  json::object copy = tree;
+  const auto settled = settle(copy, schema);
+  if (settled.ok())
+    return std::nullopt;
+  return Status::bad_request(
+      format("{} in version \"{}\" cannot be handled as a {}: {}", kind, version, kind, settled.error().message));
+}
+
 bool is_protobuf(const Request& request) {
   return header_of(request.http(), "content-type").starts_with("application/vnd.kubernetes.protobuf");
 }
@@ -70,12 +81,18 @@ Answered<json::object> read_body(const Request& request, const std::string& body
   if ((!version.empty() && version != sent.api_version) || (!kind.empty() && kind != sent.kind))
     return Status::bad_request(
         format("the object is of {} {}, and {} {} belongs here", version, kind, sent.api_version, sent.kind));
+  // Objects are judged where they are stored; a Scale, an Eviction and the like only here.
+  if (const Subresource* sub = request.kind->subresource(request.target.subresource);
+      sub && sub->schema && sub->kind != request.kind->kind)
+    if (auto refused = wrong_type(tree, *sub->schema, sub->kind, sub->version))
+      return std::move(*refused);
   return std::move(tree);
 }
 
 Answered<json::value> read_patch(const Request& request) { return parsed(request.http().body); }
 
 Answered<json::object> read_options(const Request& request) {
+  constexpr const char* kKind = "DeleteOptions";
   if (is_protobuf(request)) {
     auto tree = decode_protobuf(request.http().body, "v1", "DeleteOptions");
     if (!tree.ok())
@@ -85,7 +102,14 @@ Answered<json::object> read_options(const Request& request) {
   json::value value = TRY(parsed(request.http().body));
   if (!value.is_object())
     return Status::bad_request("the body is no object");
-  return std::move(value.get_object());
+  json::object& tree = value.get_object();
+  if (const json::value* kind = tree.if_contains("kind"); kind && !text_of(*kind).empty() && text_of(*kind) != kKind)
+    return Status::bad_request(
+        format("the object provided is unrecognized: {} is wanted, not {}", kKind, text_of(*kind)));
+  if (auto refused =
+          wrong_type(tree, *builtin_schema("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"), kKind, "v1"))
+    return std::move(*refused);
+  return std::move(tree);
 }
 
 std::optional<Status> settle_object(Request& request, json::object& tree, std::string_view text) {

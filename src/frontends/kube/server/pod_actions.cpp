@@ -112,22 +112,33 @@ Answered<std::optional<CommandBody>> take_from(const Object& budget, const json:
   return std::optional<CommandBody>(PutObject{with_body(budget, body), read});
 }
 
-void try_evict(const Asked& request, std::optional<std::int64_t> grace, const std::string& uid, int tries) {
+// What an eviction asks for.
+struct EvictionAsk {
+  std::optional<std::int64_t> grace;
+  std::string uid, version;  // preconditions; "" = none
+};
+
+void try_evict(const Asked& request, const EvictionAsk& ask, int tries) {
   const Ref<Object> pod = pod_named(*request, request->target.name);
   if (!pod)
     return answer_status(*request, Status::not_found(kPodResource, request->target.name));
-  if (!uid.empty() && uid != uid_text(pod->meta.uid))
+  const auto differs = [&](const char* what, const std::string& wanted, const std::string& is) {
     return answer_status(
         *request, Status::conflict(kPodResource, pod->meta.name,
-                                   format("Precondition failed: UID in precondition: {}, UID in object meta: {}", uid,
-                                          uid_text(pod->meta.uid))));
+                                   format("Precondition failed: {0} in precondition: {1}, {0} in object meta: {2}",
+                                          what, wanted, is)));
+  };
+  if (!ask.uid.empty() && ask.uid != uid_text(pod->meta.uid))
+    return differs("UID", ask.uid, uid_text(pod->meta.uid));
+  if (!ask.version.empty() && ask.version != std::to_string(pod->meta.seq))
+    return differs("ResourceVersion", ask.version, std::to_string(pod->meta.seq));
   const auto read = request->visit->read();
   const json::object tree = pod_as_shown(read->tables, *pod);
   const std::string phase = text_in(part(tree, "status"), "phase");
   const bool counts = phase == "Running" && !is_deleting(*pod);  // others are not missed
   const std::string time = time_text(read->now, read->wall_offset);
   std::vector<CommandBody> bodies = deletion_of_pod(
-      read->tables, disrupted(*pod, time, "EvictionByEvictionAPI", "Eviction API: evicting"), grace, {});
+      read->tables, disrupted(*pod, time, "EvictionByEvictionAPI", "Eviction API: evicting"), ask.grace, {});
   if (counts) {
     const auto budget = budget_of(read->tables, *pod);
     if (!budget.ok())
@@ -142,11 +153,11 @@ void try_evict(const Asked& request, std::optional<std::int64_t> grace, const st
   }
   if (bodies.empty() || request->dry_run)
     return answer_success(*request);
-  request->visit->commit_judged(std::move(bodies), {}, [request, grace, uid, tries](const Result<Answer>& done) {
+  request->visit->commit_judged(std::move(bodies), {}, [request, ask, tries](const Result<Answer>& done) {
     if (done.ok())
       return answer_success(*request);
     if (done.error().code == Errc::kConflict && tries > 0)
-      return try_evict(request, grace, uid, tries - 1);
+      return try_evict(request, ask, tries - 1);
     answer_status(*request, status_of(done.error(), kPodResource, request->target.name));
   });
 }
@@ -187,6 +198,8 @@ void try_bind(const Asked& request, const std::string& name, const std::string& 
       return answer_status(*request, cannot_bind(*pod, work->waits));
     bodies.push_back(std::move(work->body));
   }
+  if (request->dry_run)
+    return answer_success(*request);
   Reading reading{.records = {{key_of(*pod), pod->meta.seq}}};
   request->visit->commit_judged(std::move(bodies), std::move(reading),
                                 [request, name, node, tries](const Result<Answer>& done) {
@@ -204,8 +217,10 @@ void bind_pod(const Asked& request) {
   const auto body = read_body(*request, request->http().body);
   if (!body.ok())
     return answer_status(*request, body.error());
-  std::string name =
-      request->target.subresource.empty() ? text_in(part(*body, "metadata"), "name") : request->target.name;
+  const std::string said = text_in(part(*body, "metadata"), "name");
+  if (!request->target.subresource.empty() && !said.empty() && said != request->target.name)
+    return answer_status(*request, Status::bad_request("name in URL does not match name in Binding object"));
+  const std::string name = request->target.subresource.empty() ? said : request->target.name;
   const std::string node = text_in(part(*body, "target"), "name"), kind = text_in(part(*body, "target"), "kind");
   if (name.empty() || node.empty() || (!kind.empty() && kind != "Node"))
     return answer_status(
@@ -227,7 +242,11 @@ void evict_pod(const Asked& request) {
   const json::value& options = part(body, "deleteOptions");
   if (!list_in(options, "dryRun").empty())
     request->dry_run = true;
-  try_evict(request, integer_in(options, "gracePeriodSeconds"), text_in(part(options, "preconditions"), "uid"), kAgain);
+  const json::value& conditions = part(options, "preconditions");
+  try_evict(
+      request,
+      {integer_in(options, "gracePeriodSeconds"), text_in(conditions, "uid"), text_in(conditions, "resourceVersion")},
+      kAgain);
 }
 
 }  // namespace lockstep::kube

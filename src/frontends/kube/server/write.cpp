@@ -676,6 +676,11 @@ void update_object(const Asked& request, const WriteTools& tools) {
   const auto tree = body_for(*request, request->http().body);
   if (!tree.ok())
     return answer_status(*request, tree.error());
+  if (const std::string name = text_in(part(*tree, "metadata"), "name");
+      is_scale(*request) && name != request->target.name)
+    return answer_status(
+        *request, Status::bad_request(format("the name of the object ({}) does not match the name on the URL ({})",
+                                             name, request->target.name)));
   try_update(request, tools, *tree, kTries);
 }
 
