@@ -82,8 +82,11 @@ bool ShownTexts::asked_before(const std::string& key, const Basis& basis) {
   const auto stamp = [](const auto& record) { return record ? record->meta.seq : 0; };
   for (const Seq part : {basis.version, basis.shown_as, stamp(basis.pod.records.job), stamp(basis.pod.records.task)})
     hash = (hash ^ part) * 0x9e3779b97f4a7c15;
-  std::uint32_t& place = door_[hash >> 48];
-  return std::exchange(place, static_cast<std::uint32_t>(hash)) == static_cast<std::uint32_t>(hash);
+  const auto mark = static_cast<std::uint32_t>(hash);
+  bool known = false;
+  for (const std::size_t place : {(hash >> 32) % kDoorPlaces, (hash >> 46) % kDoorPlaces})
+    known |= std::exchange(door_[place], mark) == mark;
+  return known;
 }
 
 void ShownTexts::make_room(const Text& kept) {

@@ -51,7 +51,8 @@ class ShownTexts {
 
   // What has been asked for once, by its hash: most texts are asked for by one watch alone and are not worth keeping.
   // Source: Einziger, Friedman, Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM ToS 2017 (doorkeeper).
-  static constexpr std::size_t kDoorPlaces = 1 << 16;
+  // Each hash has two places, so that few of a long list push each other out again and again.
+  static constexpr std::size_t kDoorPlaces = 1 << 18;
   std::vector<std::uint32_t> door_ = std::vector<std::uint32_t>(kDoorPlaces);
   std::size_t bytes_most_, bytes_ = 0, made_ = 0;
   std::list<Text> texts_;  // what goes first, first
