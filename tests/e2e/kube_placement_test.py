@@ -134,9 +134,9 @@ class KubePlacement(unittest.TestCase):
                     one.update(status="False", reason="SaidSo")
             status, said = self.root.ask("PUT", path + "/status", written)
             self.assertIn(status, (200, 409), said)  # its node has another word meanwhile
-            return said if status == 200 else None
-        answer = eventually(write, what="its status is written")
-        self.assertIn(("Initialized", "False"), [(c["type"], c["status"]) for c in answer["status"]["conditions"]])
+            told = status == 200 and ("Initialized", "False") in [(c["type"], c["status"]) for c in said["status"]["conditions"]]
+            return said if told else None
+        eventually(write, what="its status is written")
         self.root.must("POST", path + "/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}})
         eventually(lambda: self.get(name)["status"]["phase"] == "Failed", what=f"it has ended: {self.get(name)['status']}")
         self.assertIn(("DisruptionTarget", "True", "EvictionByEvictionAPI"),
