@@ -83,10 +83,6 @@ bool truth(const json::object& object, std::string_view name) {
   return value && value->is_bool() && value->get_bool();
 }
 
-}  // namespace
-
-namespace {
-
 std::optional<json::value> parsed(std::string_view text, json::storage_ptr storage) {
   json::parse_options options;
   options.max_depth = kOwnDepthMax;
