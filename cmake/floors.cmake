@@ -57,7 +57,9 @@ function(lockstep_floor folder)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ls_${name} GTest::gtest_main GTest::gtest)
     lockstep_unity(${name}_test "")
-    target_compile_options(${name}_test PRIVATE -O1)  # less to compile; what is tested keeps its own level
+    if(CMAKE_CXX_FLAGS MATCHES "-O2")
+      target_compile_options(${name}_test PRIVATE -O1)  # less to compile; what is tested keeps its own level
+    endif()
     set(testdata ${CMAKE_SOURCE_DIR}/src/${folder}/testdata)
     if(EXISTS ${testdata})  # from the program's folder on, so that checkouts share what they compiled
       file(RELATIVE_PATH testdata ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${testdata})
