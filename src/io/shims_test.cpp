@@ -557,7 +557,8 @@ TEST_F(ShimsTest, AStoppedNurseryEndsWithItsAgent) {
   ASSERT_EQ(::read(pids[0], &nursery, sizeof nursery), static_cast<ssize_t>(sizeof nursery));
   ASSERT_GT(nursery, 0);
   while (text_of_file(format("/proc/{}/comm", nursery)) != std::string(kNurseryName) + "\n") ::usleep(1000);
-  ::usleep(20'000);  // until it waits for work
+  const auto sleeps = [&] { return text_of_file(format("/proc/{}/stat", nursery)).find(") S ") != std::string::npos; };
+  while (!sleeps()) ::usleep(1000);  // it waits for work
   ::kill(nursery, SIGSTOP);
   ::kill(agent, SIGKILL);
   ::waitpid(agent, nullptr, 0);

@@ -219,7 +219,6 @@ class KubeClients(unittest.TestCase):
         self.addCleanup(operator.wait)
         self.addCleanup(operator.terminate)
         lamps = "/apis/example.com/v1/namespaces/default/lamps"
-        time.sleep(1)
         ask("POST", lamps, {"apiVersion": "example.com/v1", "kind": "Lamp", "metadata": {"name": "desk"}, "spec": {"colour": "green"}})
         lamp = eventually(lambda: (lambda one: one if one.get("status", {}).get("lit") else None)(ask("GET", lamps + "/desk")), timeout=60, what="the operator has seen it")
         self.assertEqual(lamp["status"]["lit"], {"bulb": "desk-bulb"})

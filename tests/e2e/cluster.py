@@ -208,6 +208,13 @@ def send(pid, sig=signal.SIGKILL):
     os.kill(pid, sig)
 
 
+def handles(pid, sig):
+    """Whether the process has a handler for the signal, or reads it as it likes."""
+    with open(f"/proc/{pid}/status") as f:
+        masks = dict(line.split(":\t") for line in f if line.startswith(("SigBlk", "SigCgt")))
+    return any(int(mask, 16) >> (sig - 1) & 1 for mask in masks.values())
+
+
 def started_at(pid):
     """When a process began, in seconds since the epoch, by the kernel."""
     with open(f"/proc/{pid}/stat") as f:

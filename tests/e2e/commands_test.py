@@ -140,7 +140,6 @@ class Commands(unittest.TestCase):
 
     def test_hold_release_begin(self):
         job = self.c.wrap("true", "--hold")
-        time.sleep(0.3)
         self.assertEqual(self.c.state(job), "PENDING")
         self.assertEqual(self.c.ok("squeue", "-h", "-j", job, "-o", "%r").strip(), "JobHeldUser")
         self.c.ok("scontrol", "release", job)
@@ -412,7 +411,7 @@ class Commands(unittest.TestCase):
         self.c.ok("scontrol", "update", "nodename=n2", "state=drain", "reason=test")
         self.assertIn(self.c.ok("sinfo", "-h", "-n", "n2", "-o", "%T").strip(), ("drained", "draining"))
         job = self.c.wrap("true", "-N2")
-        time.sleep(0.5)
+        eventually(lambda: "n2" in self.c.ok("squeue", "-h", "-j", job, "-o", "%R"), what="it is said what the job waits for")
         self.assertEqual(self.c.state(job), "PENDING")
         self.c.ok("scontrol", "update", "nodename=n2", "state=resume")
         self.assertEqual(self.c.wait(job), "COMPLETED")

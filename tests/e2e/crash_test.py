@@ -1,4 +1,5 @@
 """kill -9 of controller, agents and nodes at any moment: nothing acknowledged is lost, no exit code, no output."""
+import glob
 import os
 import random
 import signal
@@ -75,13 +76,20 @@ class Crash(unittest.TestCase):
     def test_step_output_survives_agent_and_controller(self):
         """srun's own output, while the controller and the agent of the node are killed in its middle."""
         with Cluster(nodes=2, gpus=None, cpus=8) as c:
-            p = subprocess.Popen(["srun", "-N2", "sh", "-c", "for i in $(seq 1 300); do echo $SLURM_PROCID:$i; sleep 0.02; done; exit 3"],
+            p = subprocess.Popen(["srun", "-N2", "sh", "-c", "for i in $(seq 1 300); do echo $SLURM_PROCID:$i; echo $i > at.$SLURM_PROCID; sleep 0.02; done; exit 3"],
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=c.env, cwd=c.work)
-            time.sleep(1.5)
+
+            def at():
+                """How far the slower rank is."""
+                words = [open(path).read().strip() for path in glob.glob(os.path.join(c.work, "at.*"))]
+                return min(map(int, words)) if len(words) == 2 and all(words) else 0
+
+            eventually(lambda: at() > 20, 30, "both ranks write")
             c.kill_controller()
-            time.sleep(0.5)
+            until = at() + 20
+            eventually(lambda: at() > until, 30, "they go on meanwhile")
             c.up()
-            time.sleep(0.8)
+            eventually(lambda: "*" not in c.ok("sinfo", "-h", "-o", "%T"), 30, "both nodes are heard again")
             c.kill_agent("n2")
             out, err = p.communicate(timeout=90)
             self.assertEqual(p.returncode, 3, err)
@@ -93,8 +101,8 @@ class Crash(unittest.TestCase):
         with Cluster(nodes=2, gpus=None, cpus=8) as c:
             job = c.wrap("for i in $(seq 30); do echo $i; sleep 0.1; done; exit 4", "-w", "n1")
             c.wait(job, "RUNNING")
-            for _ in range(3):
-                time.sleep(0.5)
+            for kills in range(3):
+                eventually(lambda: len(c.output(job).split()) > 4 * (kills + 1), 30, "it goes on")
                 eventually(lambda: c.node("n1")["agent_pid"], 20)
                 c.kill_agent("n1")
             self.assertEqual(c.wait(job, timeout=60), "FAILED")
@@ -103,9 +111,8 @@ class Crash(unittest.TestCase):
 
     def test_controller_away_for_three_lease_terms(self):
         with Cluster(nodes=2, gpus=None, cpus=8) as c:
-            job = c.wrap("srun sh -c 'sleep 34; echo rank $SLURM_PROCID done'; exit 6", "-N2", "--ntasks-per-node=1")
-            c.wait(job, "RUNNING")
-            time.sleep(2)
+            job = c.wrap("srun sh -c 'echo > runs.$SLURM_PROCID; sleep 34; echo rank $SLURM_PROCID done'; exit 6", "-N2", "--ntasks-per-node=1")
+            eventually(lambda: len(glob.glob(os.path.join(c.work, "runs.*"))) == 2, 30, "both ranks run")
             c.kill_controller()
             time.sleep(28)  # three terms of 9 s
             c.up()

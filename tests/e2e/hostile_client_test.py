@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from cluster import BIN, TOP, Cluster, eventually, send
+from cluster import BIN, Cluster, TOP, eventually, handles, send
 
 ANN = 1001  # an ordinary user
 
@@ -118,8 +118,7 @@ class Output(unittest.TestCase):
             for command in ("sleep 600; echo x", "yes"):
                 with self.subTest(signals=signals, command=command):
                     srun = self.start("srun", "-o", path, "sh", "-c", command)
-                    eventually(lambda: self.c.ok("squeue", "-h", "-t", "R") != "", 10, "a running job")
-                    time.sleep(0.5)
+                    eventually(lambda: self.c.ok("squeue", "-h", "-s") != "" and handles(srun.pid, signals[0]), 10, "a running step")
                     for s in signals:
                         send(srun.pid, s)
                         time.sleep(0.3)
@@ -130,8 +129,7 @@ class Output(unittest.TestCase):
     def test_a_pipe_nobody_writes_for_input(self):
         path = self.fifo("in.pipe")
         srun = self.start("srun", "-i", path, "cat")
-        eventually(lambda: self.c.ok("squeue", "-h") != "", 10, "a job")
-        time.sleep(0.5)
+        eventually(lambda: self.c.ok("squeue", "-h") != "" and handles(srun.pid, signal.SIGINT), 10, "a job")
         for _ in range(2):
             send(srun.pid, signal.SIGINT)
             time.sleep(0.3)
@@ -257,8 +255,7 @@ class WhatBecomesOfAStep(unittest.TestCase):
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             sruns = {name: start("srun", "-w", "n2", "sleep", "600") for name in endings}
             slow = start("srun", "-w", "n1", "sh", "-c", "trap 'sleep 8; echo saved; exit 3' TERM; while :; do sleep 0.1; done")
-            eventually(lambda: len(c.ok("squeue", "-h", "-t", "R").split("\n")) == 6, 20, "running jobs")
-            time.sleep(0.5)
+            eventually(lambda: len(c.ok("squeue", "-h", "-s").split("\n")) == 6, 20, "running steps")
             agent = c.node("n2")["agent_pid"]
             send(agent, signal.SIGSTOP)
             try:

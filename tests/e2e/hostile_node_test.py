@@ -119,9 +119,8 @@ class HostileJobs(unittest.TestCase):
         self.assertEqual(self.c.output(job), "late words\n")
 
     def test_a_job_that_ignores_term_ends(self):
-        job = self.wrap("trap '' TERM INT HUP; while :; do sleep 0.1; done")
-        self.c.wait(job, "RUNNING")
-        time.sleep(0.3)
+        job = self.wrap("trap '' TERM INT HUP; echo deaf; while :; do sleep 0.1; done")
+        eventually(lambda: self.c.output(job) == "deaf\n", 30, "it ignores signals")
         self.c.ok("scancel", job, user=USER)
         self.assertEqual(self.c.wait(job, timeout=45), "CANCELLED")  # kill_wait is 30 s
 

@@ -250,7 +250,7 @@ class KubePlacement(unittest.TestCase):
     def test_sbatch_jobs_and_pods_share_cores(self):
         self.placed(self.create("half", "500m", nodeSelector={"kubernetes.io/hostname": "n1"}))
         job = self.c.wrap("sleep 60", "-w", "n1", "-n", "4")
-        time.sleep(1)
+        eventually(lambda: self.c.ok("squeue", "-h", "-j", job, "-o", "%r").strip() not in ("None", ""), what="it is said what the job waits for")
         self.assertEqual(self.c.state(job), "PENDING")
         self.root.must("DELETE", f"{self.ns}/pods/half")
         eventually(lambda: self.c.state(job) == "RUNNING", what="the whole node is the job's")

@@ -47,9 +47,10 @@ class Preemption(unittest.TestCase):
                                               self.c.output(low, "low.out")))
 
     def test_a_checkpoint_ends_the_grace(self):
-        low = self.batch("gentle", "trap 'lockstep checkpoint; sleep 100' USR1; while :; do sleep 0.1; done", "--signal=B:USR1@10")
+        ready = os.path.join(self.c.work, "gentle-is-ready")
+        low = self.batch("gentle", f"trap 'lockstep checkpoint; sleep 100' USR1; echo > {ready}; while :; do sleep 0.1; done", "--signal=B:USR1@10")
         self.wait(low, "RUNNING")
-        time.sleep(1)
+        eventually(lambda: os.path.exists(ready), 30, "its trap is set")
         high = self.batch("high", "sleep 1")
         self.wait(high, "RUNNING")  # long before the grace is over
         self.wait(high, "COMPLETED")

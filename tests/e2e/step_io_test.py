@@ -6,7 +6,7 @@ import subprocess
 import time
 import unittest
 
-from cluster import Cluster, eventually
+from cluster import Cluster, eventually, handles
 
 
 def connections(cluster, node, to_port_of_controller):
@@ -70,7 +70,7 @@ class Onlookers(unittest.TestCase):
 
         # One that is ended, and one that stands still, change nothing for the others.
         leaves, stopped = self.start("sattach", step), self.start("sattach", step)
-        time.sleep(0.5)
+        eventually(lambda: handles(leaves.pid, signal.SIGINT), what="sattach is there")
         leaves.send_signal(signal.SIGINT)
         self.assertEqual(leaves.wait(10), 130)
         stopped.send_signal(signal.SIGSTOP)
@@ -105,7 +105,7 @@ class Onlookers(unittest.TestCase):
         srun.stdout.readline()
         step = c.ok("squeue", "-h", "-s", "-o", "%i").strip()
         looks = self.start("sattach", step)
-        time.sleep(0.5)
+        eventually(lambda: handles(looks.pid, signal.SIGINT), what="sattach is there")
         self.assertIsNone(looks.poll())
         looks.stdout.close()
         self.assertEqual(looks.wait(10), 128 + signal.SIGPIPE)
@@ -120,7 +120,7 @@ class Onlookers(unittest.TestCase):
         eventually(lambda: os.path.exists(os.path.join(c.work, "pid")) and c.run("squeue", "-h", "-s", "-o", "%i").stdout.strip(), 20, "a step")
         step = f"{job}.0"
         looks = self.start("sattach", step)
-        time.sleep(0.5)
+        eventually(lambda: handles(looks.pid, signal.SIGINT), what="sattach is there")
         with open(os.path.join(c.work, "pid")) as f:
             agent = str(c.node(c.show(job)["BatchHost"])["agent_pid"])
             subprocess.run(["nsenter", "-t", agent, "-p", "-m", "kill", "-9", f.read().strip()], check=True)

@@ -214,14 +214,19 @@ TEST_F(CgroupsTest, WhatIsFrozenStandsStillAlsoWhenItIsToldToGoOn) {
 }
 
 TEST_F(CgroupsTest, EverythingInAGroupIsKilledAndThenItGoes) {
-  const pid_t pid = start_in(made(kScript), [] {
-    if (::fork() == 0 && ::setsid() > 0 && ::fork() == 0)
+  auto* const grandchildren = static_cast<volatile int*>(
+      ::mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(grandchildren, MAP_FAILED);
+  const pid_t pid = start_in(made(kScript), [grandchildren] {
+    if (::fork() == 0 && ::setsid() > 0 && ::fork() == 0) {
+      *grandchildren = 1;
       wait_for_ever();
+    }
     return wait_for_ever();
   });
   made(kStep);
   made(kOther);
-  ::usleep(50'000);
+  while (*grandchildren == 0) ::usleep(1'000);
   EXPECT_EQ(groups_->parts(), (std::vector<WorkId>{kOther, kScript, kStep}));
   EXPECT_FALSE(groups_->remove(kScript)) << "somebody is in it";
   EXPECT_GE(groups_->kill(kScript), 2u);
