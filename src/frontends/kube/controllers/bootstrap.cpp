@@ -3,12 +3,12 @@
 // docs/reference/access-authn-authz/rbac ("Default roles and role bindings").
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/kinds/types.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kNamespaces = "namespaces";
 constexpr std::string_view kRoles = "clusterroles.rbac.authorization.k8s.io";
 constexpr std::string_view kBindings = "clusterrolebindings.rbac.authorization.k8s.io";
 constexpr const char* kRbac = "rbac.authorization.k8s.io";

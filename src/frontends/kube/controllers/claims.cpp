@@ -14,6 +14,7 @@
 #include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/quoted.h"
 #include "frontends/kube/store/stored_object.h"

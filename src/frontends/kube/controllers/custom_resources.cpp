@@ -5,6 +5,7 @@
 
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
 
@@ -12,9 +13,8 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kDefinitions = "customresourcedefinitions.apiextensions.k8s.io";
 constexpr std::string_view kCleanup = "customresourcecleanup.apiextensions.k8s.io";
-constexpr std::size_t kDeletionsAtOnce = 200;
+constexpr std::size_t kInstancesAtOnce = 200;
 
 // Names that another definition of the group has already; empty: none.
 std::string clash(const ObjectView& view, const Object& mine, const json::value& spec) {
@@ -140,7 +140,7 @@ class DefinitionController final : public Reconciler {
     bool any = false;
     for (auto at = objects.lower_bound({type, "", ""}); at != objects.end() && std::get<0>(at->first) == type; ++at) {
       any = true;
-      if (out.wishes.size() == kDeletionsAtOnce)
+      if (out.wishes.size() == kInstancesAtOnce)
         return;
       if (!is_deleting(*at->second))
         out.add(RemoveObject{type, at->second->meta.ns, at->second->meta.name, at->second->meta.seq});

@@ -9,6 +9,7 @@
 #include "frontends/kube/controllers/new_object.h"
 #include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/controllers/workload.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
 #include "frontends/kube/store/stored_object.h"
@@ -17,7 +18,7 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kBudgets = "poddisruptionbudgets.policy", kPods = "pods";
+constexpr std::string_view kBudgets = "poddisruptionbudgets.policy";
 constexpr WorkloadKind kBudgetKind{"poddisruptionbudgets.policy", "policy/v1", "PodDisruptionBudget",
                                    "controllermanager"};
 

@@ -12,6 +12,7 @@
 #include "frontends/kube/controllers/new_object.h"
 #include "frontends/kube/controllers/pod_reading.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
 #include "frontends/kube/store/stored_object.h"
@@ -20,8 +21,7 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kServices = "services", kEndpoints = "endpoints", kPods = "pods",
-                           kSlices = "endpointslices.discovery.k8s.io";
+constexpr std::string_view kEndpoints = "endpoints", kSlices = "endpointslices.discovery.k8s.io";
 constexpr const char* kServiceName = "kubernetes.io/service-name";
 constexpr const char* kManagedBy = "endpointslice.kubernetes.io/managed-by";
 constexpr const char* kOfServices = "endpointslice-controller.k8s.io";

@@ -3,13 +3,14 @@
 // pass on. Source: kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer.
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kNamespaces = "namespaces", kAccounts = "serviceaccounts", kMaps = "configmaps";
+constexpr std::string_view kAccounts = "serviceaccounts", kMaps = "configmaps";
 constexpr const char* kDefaultAccount = "default";
 constexpr const char* kRootCa = "kube-root-ca.crt";
 constexpr const char* kSystem = "kube-system";

@@ -6,13 +6,13 @@
 #include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/store/stored_object.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kNamespaces = "namespaces", kPods = "pods";
 constexpr std::size_t kDeletionsAtOnce = 200;
 
 class NamespaceController final : public Reconciler {

@@ -9,13 +9,13 @@
 #include "frontends/kube/kinds/node_lease.h"
 #include "frontends/kube/kinds/node_pressure.h"
 #include "frontends/kube/kinds/node_view.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/store/stored_object.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kNodes = "nodes";
 constexpr std::int64_t kLeaseSeconds = 40;
 
 // It goes with the Node.

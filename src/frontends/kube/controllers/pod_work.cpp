@@ -13,6 +13,7 @@
 #include "frontends/kube/kinds/pod_terms.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/sysctls.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
 #include "frontends/kube/store/stored_object.h"
@@ -24,7 +25,7 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr const char* kScheduler = "default-scheduler";
+constexpr const char* kSchedulerName = "default-scheduler";
 constexpr const char* kGated = "Scheduling is blocked due to non-empty scheduling gates";
 
 Duration wall_offset_of(const Tables& tables) { return tables.cluster ? tables.cluster->wall_offset : Duration{}; }
@@ -229,7 +230,7 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
     return wait("SchedulingGated", kGated);
   // Somebody else's scheduler binds it, or nobody.
   const std::string scheduler = text_in(spec, "schedulerName");
-  if (text_in(spec, "nodeName").empty() && !scheduler.empty() && scheduler != kScheduler)
+  if (text_in(spec, "nodeName").empty() && !scheduler.empty() && scheduler != kSchedulerName)
     return PodWork{PutObject{object_of(kPods, std::move(tree)), if_seq},
                    format("scheduler {} is to bind it", scheduler)};
   const auto fail = [&](NodeRefusal refusal) {

@@ -9,6 +9,7 @@
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/custom_definition.h"
 #include "frontends/kube/machinery/json_tree.h"
@@ -18,7 +19,6 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::string_view kPolicies = "validatingadmissionpolicies.admissionregistration.k8s.io";
-constexpr std::string_view kDefinitions = "customresourcedefinitions.apiextensions.k8s.io";
 constexpr std::size_t kKindsMost = 10, kWarningsMost = 64, kWarningBytes = 4 << 10;
 
 struct Typed {

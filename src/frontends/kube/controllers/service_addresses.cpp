@@ -1,13 +1,14 @@
 // Cluster addresses go with their Services.
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kServices = "services", kAddresses = "ipaddresses.networking.k8s.io";
+constexpr std::string_view kAddresses = "ipaddresses.networking.k8s.io";
 constexpr std::string_view kManager = "ipaddress.kubernetes.io/managed-by";
 
 class ServiceAddressController final : public Reconciler {

@@ -13,11 +13,6 @@ namespace lockstep::kube {
 
 namespace {
 
-json::object& object_at(json::object& tree, std::string_view name) {
-  json::value& value = tree[name];
-  return value.is_object() ? value.get_object() : value.emplace_object();
-}
-
 class DefinitionRules final : public KindRules {
  public:
   void prepare_create(json::object& tree) const override {

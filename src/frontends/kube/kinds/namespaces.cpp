@@ -23,11 +23,6 @@ bool names_finalizer(const json::value& tree) {
          std::ranges::any_of(*finalizers, [](const json::value& one) { return text_of(one) == kFinalizer; });
 }
 
-json::object& object_at(json::object& tree, std::string_view name) {
-  json::value& value = tree[name];
-  return value.is_object() ? value.get_object() : value.emplace_object();
-}
-
 void keep_envelope(json::object& tree) {
   json::object& metadata = object_at(tree, "metadata");
   object_at(metadata, "labels")[kNameLabel] = text_of(metadata["name"]);

@@ -21,13 +21,8 @@ namespace {
 constexpr const char* kUnschedulable = "node.kubernetes.io/unschedulable";
 constexpr const char* kNotReady = "node.kubernetes.io/not-ready";
 constexpr const char* kUnreachable = "node.kubernetes.io/unreachable";
-constexpr std::string_view kHugePages = "hugepages-", kDevices = "nvidia.com/";
+constexpr std::string_view kPagesPrefix = "hugepages-", kDevices = "nvidia.com/";
 constexpr const char* kReason = "lockstep.io/reason";  // annotation: why the node is drained or away
-
-json::object& object_at(json::object& tree, std::string_view name) {
-  json::value& value = tree[name];
-  return value.is_object() ? value.get_object() : value.emplace_object();
-}
 
 struct Shows {
   Instant now;
@@ -46,7 +41,7 @@ json::object capacity_of(const Node& node) {
   if (gpus > 0)
     out["nvidia.com/gpu"] = std::to_string(gpus);
   for (const Counted& one : node.counted)
-    if (one.name.starts_with(kHugePages))
+    if (one.name.starts_with(kPagesPrefix))
       out[one.name] = format("{}Mi", one.count);
     else if (one.name.find('/') != one.name.npos)
       out[one.name] = std::to_string(one.count);
@@ -145,7 +140,7 @@ std::vector<Counted> counted_of_node(const json::object& tree, const Node& node)
     return out;
   for (const auto& [key, value] : *capacity) {
     const std::string name(key);
-    const bool pages = name.starts_with(kHugePages);
+    const bool pages = name.starts_with(kPagesPrefix);
     const bool own = std::ranges::any_of(node.counted, [&](const Counted& one) {
       return one.name == name && std::ranges::find(node.added_counted, one) == node.added_counted.end();
     });

@@ -9,7 +9,7 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kLists[] = {"containers", "initContainers", "ephemeralContainers"};
+constexpr std::string_view kContainerLists[] = {"containers", "initContainers", "ephemeralContainers"};
 
 }  // namespace
 
@@ -52,7 +52,7 @@ std::optional<Quantity> quantity_in(const json::value& value, std::string_view k
 const json::array& containers_in(const json::object& pod, std::string_view list) { return list_in(spec_of(pod), list); }
 
 const json::value* container_named(const json::object& pod, std::string_view name) {
-  for (const std::string_view list : kLists)
+  for (const std::string_view list : kContainerLists)
     for (const json::value& one : containers_in(pod, list))
       if (text_of(part(one, "name")) == name)
         return &one;
@@ -65,7 +65,7 @@ bool is_sidecar(const json::value& init_container) {
 
 std::string_view qos_class(const json::object& pod) {
   bool any = false, guaranteed = true;
-  for (const std::string_view list : {kLists[0], kLists[1]})
+  for (const std::string_view list : {kContainerLists[0], kContainerLists[1]})
     for (const json::value& one : containers_in(pod, list)) {
       const json::value& resources = part(one, "resources");
       for (const char* what : {"cpu", "memory"}) {

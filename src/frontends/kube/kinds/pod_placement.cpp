@@ -16,7 +16,7 @@ constexpr const char* kWrongNode = "node(s) didn't match the requested node name
 constexpr const char* kWrongLabels = "node(s) didn't match Pod's node affinity/selector";
 constexpr const char* kUnschedulableTaint = "node.kubernetes.io/unschedulable";
 
-std::optional<std::string> label_of(const json::object& node, std::string_view key) {
+std::optional<std::string> text_of_label(const json::object& node, std::string_view key) {
   const json::value& value = part(part(part(node, "metadata"), "labels"), key);
   return value.is_string() ? std::optional(std::string(text_of(value))) : std::nullopt;
 }
@@ -45,7 +45,7 @@ bool term_matches(const json::value& term, const json::object& node) {
   const json::array &labels = list_in(term, "matchExpressions"), &fields = list_in(term, "matchFields");
   const std::string name = text_in(part(node, "metadata"), "name");
   return !(labels.empty() && fields.empty()) && std::ranges::all_of(labels, [&](const json::value& one) {
-    return holds(one, label_of(node, text_in(one, "key")));
+    return holds(one, text_of_label(node, text_in(one, "key")));
   }) && std::ranges::all_of(fields, [&](const json::value& one) {
     return text_in(one, "key") == "metadata.name" && holds(one, name);
   });
@@ -54,7 +54,7 @@ bool term_matches(const json::value& term, const json::object& node) {
 bool labels_match(const json::value& spec, const json::object& node) {
   if (const json::object* selector = part(spec, "nodeSelector").if_object())
     for (const auto& [key, value] : *selector)
-      if (label_of(node, key) != std::string(text_of(value)))
+      if (text_of_label(node, key) != std::string(text_of(value)))
         return false;
   const json::value& required =
       part(part(part(spec, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");

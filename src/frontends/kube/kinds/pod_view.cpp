@@ -29,11 +29,6 @@ Seq version_of(const PodRecords& records) {
   return std::max(records.job ? records.job->meta.seq : 0, records.task ? records.task->meta.seq : 0);
 }
 
-json::object& object_at(json::object& tree, std::string_view name) {
-  json::value& value = tree[name];
-  return value.is_object() ? value.get_object() : value.emplace_object();
-}
-
 // One pod, as it is being shown.
 struct Showing {
   json::object& tree;

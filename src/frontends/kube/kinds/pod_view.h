@@ -15,8 +15,6 @@ namespace lockstep::kube {
 
 namespace json = boost::json;
 
-inline constexpr std::string_view kPods = "pods";
-
 using PodRecords = ShownRecords;
 inline PodRecords records_of_pod(const Tables& tables, const Object& pod) { return shown_records(tables, pod); }
 

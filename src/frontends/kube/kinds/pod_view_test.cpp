@@ -6,6 +6,7 @@
 
 #include "frontends/kube/kinds/columns.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "model/job.h"
 

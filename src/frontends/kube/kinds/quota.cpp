@@ -3,13 +3,15 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 
 namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kPods = "pods", kServices = "services", kClaims = "persistentvolumeclaims";
+constexpr std::string_view kClaims = "persistentvolumeclaims";
 // Resources that are written bare and with "requests." before them.
 constexpr std::string_view kBare[] = {"cpu", "memory", "ephemeral-storage"};
 
@@ -38,12 +40,6 @@ bool is_final(const json::object& pod) {
   const json::value* status = pod.if_contains("status");
   const json::value* phase = status ? member(*status, "phase") : nullptr;
   return phase && (text_of(*phase) == "Succeeded" || text_of(*phase) == "Failed");
-}
-
-const json::value& spec_of(const json::object& tree) {
-  static const json::value none;
-  const json::value* spec = tree.if_contains("spec");
-  return spec ? *spec : none;
 }
 
 void count_pod(Amounts& out, const json::object& pod) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kEvents = "events", kScalers = "horizontalpodautoscalers.autoscaling";
 constexpr std::string_view kNewEvents = "events.k8s.io/v1", kOldScalers = "autoscaling/v1";
-constexpr const char* kMetrics = "autoscaling.alpha.kubernetes.io/metrics";
+constexpr const char* kMetricsNote = "autoscaling.alpha.kubernetes.io/metrics";
 constexpr const char* kCurrent = "autoscaling.alpha.kubernetes.io/current-metrics";
 
 struct Renamed {
@@ -32,11 +32,6 @@ void rename(json::object& tree, const char* from, const char* to) {
   json::value value = std::move(at->value());
   tree.erase(at);
   tree[to] = std::move(value);
-}
-
-json::object& object_at(json::object& tree, std::string_view name) {
-  json::value& value = tree[name];
-  return value.is_object() ? value.get_object() : value.emplace_object();
 }
 
 bool is_cpu(const json::value& metric) {
@@ -119,7 +114,7 @@ void to_stored(std::string_view type, std::string_view api_version, json::object
     spec["metrics"] = json::array{cpu_metric("target", std::move(*number))};
     spec.erase("targetCPUUtilizationPercentage");
   }
-  take_rest(tree, spec, "metrics", kMetrics);
+  take_rest(tree, spec, "metrics", kMetricsNote);
   if (!tree.contains("status"))
     return;
   json::object& status = object_at(tree, "status");
@@ -140,7 +135,7 @@ void from_stored(std::string_view type, std::string_view api_version, json::obje
   json::object& spec = object_at(tree, "spec");
   if (json::value number = take_cpu(spec, "metrics", "target"); !number.is_null())
     spec["targetCPUUtilizationPercentage"] = std::move(number);
-  put_rest(tree, spec, "metrics", kMetrics);
+  put_rest(tree, spec, "metrics", kMetricsNote);
   if (!tree.contains("status"))
     return;
   json::object& status = object_at(tree, "status");

@@ -139,4 +139,9 @@ std::string text_in(const json::object& object, std::string_view key) {
   return std::string(text_of(part(object, key)));
 }
 
+json::object& object_at(json::object& object, std::string_view key) {
+  json::value& value = object[key];
+  return value.is_object() ? value.get_object() : value.emplace_object();
+}
+
 }  // namespace lockstep::kube

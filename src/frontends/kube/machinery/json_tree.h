@@ -43,6 +43,7 @@ const json::value& part(const json::value& value, std::string_view key);  // nul
 const json::value& part(const json::object& object, std::string_view key);
 std::string text_in(const json::value& value, std::string_view key);  // "" for what is no text
 std::string text_in(const json::object& object, std::string_view key);
+json::object& object_at(json::object& object, std::string_view key);  // made, or made empty, where there is none
 
 // Drops the members that `unwanted` picks, in one pass, and keeps the order of the others.
 template <class Unwanted>

@@ -17,8 +17,8 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::string_view kType = "jobs.lockstep.io";
-constexpr std::size_t kItemsOfPiece = 50;
-constexpr std::size_t kEventBytes = 64 << 10;  // written by one look at a watch
+constexpr std::size_t kJobsOfPiece = 50;
+constexpr std::size_t kJobEventBytes = 64 << 10;  // written by one look at a watch
 constexpr Duration kWatchLife = minutes(40);
 constexpr Duration kLookEvery = seconds(1);  // at all jobs, where there are many
 constexpr std::size_t kMany = 2000;
@@ -118,7 +118,7 @@ void list_jobs(const Asked& request) {
   reply.more = [request, selection = *selection, jobs = std::move(jobs), done = std::size_t{0},
                 any = false](std::string& out) mutable {
     const auto read = request->visit->read();
-    for (std::size_t i = 0; i < kItemsOfPiece && done < jobs.size(); ++i) {
+    for (std::size_t i = 0; i < kJobsOfPiece && done < jobs.size(); ++i) {
       const Ref<Job> job = std::move(jobs[done++]);
       const Ref<Object> object = object_of_job(*read, *job);
       if (!selection.keeps(*object))
@@ -159,7 +159,7 @@ class JobWatch {
       at = known_.erase(at);
     }
     for (auto at = read->tables.jobs.upper_bound(from_); at != read->tables.jobs.end(); ++at) {
-      if (out.size() - begin > kEventBytes)
+      if (out.size() - begin > kJobEventBytes)
         return Pulled::kMore;
       from_ = at->first;
       Ref<Job>& known = known_[at->first];

@@ -2,6 +2,7 @@
 
 #include "base/log_line.h"
 #include "base/text.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/machinery/json_tree.h"

@@ -10,8 +10,6 @@
 
 namespace lockstep::kube {
 
-inline constexpr std::string_view kDefinitions = "customresourcedefinitions.apiextensions.k8s.io";
-
 class CustomKinds final : public FrontReader {
  public:
   CustomKinds(Kinds& kinds, std::function<std::string(std::string_view)> sha256_hex)

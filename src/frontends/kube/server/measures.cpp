@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/server/selection.h"
 #include "frontends/kube/store/stored_object.h"
@@ -14,7 +15,6 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kNodes = "nodes";
 constexpr std::size_t kRowsOfPiece = 100;
 
 struct Measured {

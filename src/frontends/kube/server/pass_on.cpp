@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/server/request.h"
 #include "model/job.h"
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "frontends/kube/kinds/claims.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/server/target.h"
 #include "frontends/kube/store/stored_object.h"

@@ -8,6 +8,7 @@
 #include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/server/http_reply.h"
 #include "frontends/kube/server/proxy_links.h"
@@ -22,7 +23,7 @@ constexpr std::size_t kWholeMax = 1 << 20;  // of an answer that is sent in one 
 constexpr std::string_view kOwnHeaders[] = {
     "connection",        "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
     "transfer-encoding", "upgrade",    "content-length"};
-constexpr int kSwitching = 101;
+constexpr int kSwitchingProtocols = 101;
 
 bool is_own(std::string_view header) { return std::ranges::find(kOwnHeaders, header) != std::end(kOwnHeaders); }
 
@@ -209,7 +210,7 @@ class ProxyTalk final : public Conversation, public std::enable_shared_from_this
         answer_.headers[name] = name == "location" ? proxied_link(value, place_) : value;
     const std::string type = lower(std::string(trim(answer_.content_type.substr(0, answer_.content_type.find(';')))));
     is_page_ = type == "text/html" && head.value("content-encoding").empty() && head.value("location").empty();
-    if (head.status == kSwitching)
+    if (head.status == kSwitchingProtocols)
       return switch_over(head.value("upgrade"));
     const auto length = parse_uint(head.value("content-length"));
     whole_ = is_page_ || request_->http().method == "HEAD" || (length && *length <= kWholeMax);

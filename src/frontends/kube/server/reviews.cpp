@@ -4,19 +4,13 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/server/body.h"
 
 namespace lockstep::kube {
 
 namespace {
-
-std::vector<std::string> texts_in(const json::value& value, std::string_view name) {
-  std::vector<std::string> out;
-  if (const json::array* texts = member_array(value, name))
-    for (const json::value& one : *texts) out.emplace_back(text_of(one));
-  return out;
-}
 
 json::array texts(const std::vector<std::string>& words) {
   json::array out;

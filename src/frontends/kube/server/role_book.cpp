@@ -15,7 +15,7 @@ constexpr std::string_view kClusterRoles = "clusterroles.rbac.authorization.k8s.
 constexpr std::string_view kBindings = "rolebindings.rbac.authorization.k8s.io";
 constexpr std::string_view kClusterBindings = "clusterrolebindings.rbac.authorization.k8s.io";
 
-std::string text_at(const json::object& object, std::string_view name) {
+std::string word_at(const json::object& object, std::string_view name) {
   const json::value* value = object.if_contains(name);
   return value && value->is_string() ? std::string(value->get_string()) : std::string();
 }
@@ -149,14 +149,14 @@ void RoleBook::take(const Object& object, bool there) {
   }
   Binding binding;
   if (const json::value* ref = body.if_contains("roleRef"); ref && ref->is_object()) {
-    binding.role = text_at(ref->get_object(), "name");
-    binding.cluster_role = text_at(ref->get_object(), "kind") == "ClusterRole";
+    binding.role = word_at(ref->get_object(), "name");
+    binding.cluster_role = word_at(ref->get_object(), "kind") == "ClusterRole";
   }
   if (const json::value* subjects = body.if_contains("subjects"); subjects && subjects->is_array())
     for (const json::value& one : subjects->get_array())
       if (const json::object* subject = one.if_object())
         binding.subjects.push_back(
-            {text_at(*subject, "kind"), text_at(*subject, "name"), text_at(*subject, "namespace")});
+            {word_at(*subject, "kind"), word_at(*subject, "name"), word_at(*subject, "namespace")});
   bindings_[name] = std::move(binding);
 }
 

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/kinds/versions.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/quoted.h"
@@ -15,7 +16,6 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kNodes = "nodes";
 constexpr std::string_view kSource = "source";  // of events
 
 // What a field is that the object does not have: truths and counts are written out.

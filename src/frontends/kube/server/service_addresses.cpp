@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/field_error.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
@@ -12,9 +13,9 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kServices = "services", kAddresses = "ipaddresses.networking.k8s.io";
+constexpr std::string_view kAddresses = "ipaddresses.networking.k8s.io";
 constexpr std::uint32_t kRangeFirst = (10u << 24) + (96u << 16), kRangeSize = 1u << 16;
-constexpr int kTries = 4096;
+constexpr int kAddressTries = 4096;
 constexpr std::size_t kPortsMax = 1024;  // of a Service: a bound of ours
 
 std::string address_text(std::uint32_t address) {
@@ -35,7 +36,7 @@ std::optional<std::uint32_t> address_of(std::string_view text) {
 
 constexpr const char* kHealthPort = "healthCheckNodePort";
 
-std::uint32_t port_of(const json::value& port, std::string_view key = "nodePort") {
+std::uint32_t node_port_of(const json::value& port, std::string_view key = "nodePort") {
   const json::value* number = member(port, key);
   return number && is_number(*number) ? static_cast<std::uint32_t>(number_of(*number)) : 0;
 }
@@ -62,7 +63,7 @@ std::uint32_t port_before(const json::object* old, const json::value& port) {
   if (const json::array* ports = old ? ports_of(*old) : nullptr)
     for (const json::value& one : *ports)
       if (text_in(one, "name") == text_in(port, "name") && same_json(part(one, "port"), part(port, "port")))
-        return port_of(one);
+        return node_port_of(one);
   return 0;
 }
 
@@ -98,9 +99,9 @@ void ServiceAddresses::count(const Object& object, int sign) {
     add(addresses_, address);
   if (const json::array* ports = ports_of(body))
     for (const json::value& one : *ports)
-      if (const std::uint32_t port = port_of(one))
+      if (const std::uint32_t port = node_port_of(one))
         add(ports_, port);
-  if (const std::uint32_t port = port_of(*spec, kHealthPort))
+  if (const std::uint32_t port = node_port_of(*spec, kHealthPort))
     add(ports_, port);
 }
 
@@ -127,8 +128,8 @@ std::optional<Status> give_health_port(json::object& tree, const json::value* ol
       spec.erase(kHealthPort);
     return std::nullopt;
   }
-  const std::uint32_t was = old_spec ? port_of(*old_spec, kHealthPort) : 0;
-  std::uint32_t port = port_of(tree["spec"], kHealthPort);
+  const std::uint32_t was = old_spec ? node_port_of(*old_spec, kHealthPort) : 0;
+  std::uint32_t port = node_port_of(tree["spec"], kHealthPort);
   if (port == 0)
     port = was ? was : free_port(taken, given, from);
   if (port == 0)
@@ -172,7 +173,7 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
     };
     const bool is_new = address != before || before.empty();
     if (address.empty()) {
-      for (int i = 0; i < kTries && address.empty(); ++i) {
+      for (int i = 0; i < kAddressTries && address.empty(); ++i) {
         // The lower part is left to those who choose one (KEP-3070).
         const std::uint32_t number =
             kRangeFirst + 256 +
@@ -239,7 +240,7 @@ Answered<GivenAddresses> give_addresses(const Request& request, json::object& tr
       one.get_object().erase("nodePort");
       continue;
     }
-    std::uint32_t port = port_of(one);
+    std::uint32_t port = node_port_of(one);
     const std::uint32_t was = port_before(old, one);
     if (port == 0)
       port = was;

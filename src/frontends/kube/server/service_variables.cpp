@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_fields.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
 #include "model/records.h"
@@ -9,8 +10,6 @@
 namespace lockstep::kube {
 
 namespace {
-
-constexpr const char* kServices = "services";
 
 std::string variable_name(std::string text) {
   for (char& c : text) c = c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
@@ -48,7 +47,8 @@ void add_service(Variables& out, const Object& service) {
 }
 
 void set_api(Variables& out, const Tables& tables, const std::string& address) {
-  if (const auto api = tables.objects.find({kServices, "default", "kubernetes"}); api != tables.objects.end())
+  if (const auto api = tables.objects.find({std::string(kServices), "default", "kubernetes"});
+      api != tables.objects.end())
     add_service(out, *api->second);
   if (address.empty())
     return;
@@ -68,7 +68,7 @@ Variables service_variables(const Tables& tables, const std::string& ns, bool al
     set_api(out, tables, api_address);
     return out;
   }
-  for (auto at = tables.objects.lower_bound({kServices, ns, ""});
+  for (auto at = tables.objects.lower_bound({std::string(kServices), ns, ""});
        at != tables.objects.end() && std::get<0>(at->first) == kServices && std::get<1>(at->first) == ns; ++at)
     add_service(out, *at->second);
   set_api(out, tables, api_address);

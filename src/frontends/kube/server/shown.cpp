@@ -8,6 +8,7 @@
 #include "frontends/kube/kinds/node_lease.h"
 #include "frontends/kube/kinds/node_view.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/kinds/versions.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/defaulting.h"
@@ -29,8 +30,6 @@ json::object metadata_of(const Request& request, const Object& object, Seq seq, 
           {"apiVersion", "meta.k8s.io/" + request.accepted.version},
           {"metadata", std::move(metadata)}};
 }
-
-constexpr std::string_view kNodes = "nodes", kNamespaces = "namespaces";
 
 bool is_going(const Object& object) { return object.meta.extra && object.meta.extra->deleting; }
 

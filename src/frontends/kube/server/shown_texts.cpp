@@ -4,13 +4,12 @@
 
 #include "frontends/kube/kinds/node_lease.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/server/shown.h"
 
 namespace lockstep::kube {
 
 namespace {
-
-constexpr std::string_view kNodes = "nodes";
 
 // Whether the text follows from the object and the records that it shows alone.
 bool same_for_all(const Request& request) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/server/shown.h"
 #include "model/job.h"
 

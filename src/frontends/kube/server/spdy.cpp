@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kHeadBytes = 8;
 constexpr unsigned kVersion = 3, kLastFlag = 1;
-constexpr unsigned kSynStream = 1, kSynReply = 2, kReset = 3, kPing = 6, kGoAway = 7, kHeaders = 8;
+constexpr unsigned kSynStream = 1, kSynReply = 2, kReset = 3, kPingFrame = 6, kGoAway = 7, kHeaders = 8;
 constexpr std::uint32_t kStreamMask = 0x7fffffff, kCancel = 5;
 constexpr std::size_t kSynStreamHead = 10, kPairsMax = 1000;
 
@@ -109,7 +109,7 @@ std::string control_frame(unsigned kind, unsigned flags, std::string_view body) 
   return out.append(body);
 }
 
-Error bad_frame(std::string_view why) { return invalid(format("SPDY: {}", why)); }
+Error bad_spdy(std::string_view why) { return invalid(format("SPDY: {}", why)); }
 
 Bytef* bytes_of(std::string_view text) {  // zlib only reads there
   return reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
@@ -183,7 +183,7 @@ SpdySession::~SpdySession() = default;
 Result<SpdyHeaders> SpdySession::unpack(std::string_view block) {
   const auto plain = packing_->unpack(block);
   if (!plain)
-    return bad_frame("headers are damaged, or too long");
+    return bad_spdy("headers are damaged, or too long");
   std::size_t at = 0;
   const auto text = [&](std::string& out) {
     if (at + 4 > plain->size())
@@ -197,16 +197,16 @@ Result<SpdyHeaders> SpdySession::unpack(std::string_view block) {
     return true;
   };
   if (plain->size() < 4)
-    return bad_frame("headers are cut off");
+    return bad_spdy("headers are cut off");
   const std::size_t count = number_at(*plain, 0);
   at = 4;
   if (count > kPairsMax)
-    return bad_frame("a stream has too many headers");
+    return bad_spdy("a stream has too many headers");
   SpdyHeaders out;
   for (std::size_t i = 0; i < count; ++i) {
     std::string name, value;
     if (!text(name) || !text(value))
-      return bad_frame("headers are cut off");
+      return bad_spdy("headers are cut off");
     out[lower(name)] = std::move(value);
   }
   return out;
@@ -217,16 +217,16 @@ Result<void> SpdySession::control(std::string_view frame) {
                  flags = number_at(frame, 4, 1);
   const std::string_view body = frame.substr(kHeadBytes);
   if (version != kVersion)
-    return bad_frame(format("version {} is not spoken", version));
+    return bad_spdy(format("version {} is not spoken", version));
   if (kind == kSynStream) {
     if (body.size() < kSynStreamHead)
-      return bad_frame("a stream's first frame is cut off");
+      return bad_spdy("a stream's first frame is cut off");
     const std::uint32_t stream = number_at(body, 0) & kStreamMask;
     const SpdyHeaders headers = TRY(unpack(body.substr(kSynStreamHead)));
     if (stream <= last_ || stream % 2 == 0)
-      return bad_frame(format("stream {} is opened out of order", stream));
+      return bad_spdy(format("stream {} is opened out of order", stream));
     if (open_.size() >= kSpdyStreamsMax)
-      return bad_frame("too many streams are open");
+      return bad_spdy("too many streams are open");
     last_ = stream;
     const bool last = (flags & kLastFlag) != 0;
     open_[stream] = {};
@@ -235,15 +235,15 @@ Result<void> SpdySession::control(std::string_view frame) {
       close_side(stream, &Open::reads);
   } else if (kind == kHeaders || kind == kSynReply) {
     if (body.size() < 4)
-      return bad_frame("headers are cut off");
+      return bad_spdy("headers are cut off");
     TRY(unpack(body.substr(4)));  // the blocks are one stream of bytes: each has to be read
   } else if (kind == kReset) {
     if (body.size() < 8)
-      return bad_frame("a reset is cut off");
+      return bad_spdy("a reset is cut off");
     const std::uint32_t stream = number_at(body, 0) & kStreamMask;
     if (open_.erase(stream) > 0)
       events_.reset(stream);
-  } else if (kind == kPing) {
+  } else if (kind == kPingFrame) {
     send_(std::string(frame));
   } else if (kind == kGoAway) {
     events_.going();
@@ -258,7 +258,7 @@ Result<void> SpdySession::feed(std::string_view bytes) {
     const std::string_view in = std::string_view(in_).substr(used);
     const std::size_t length = number_at(in, 5, 3);
     if (length > kSpdyFrameMax)
-      return bad_frame("a frame is longer than a megabyte");
+      return bad_spdy("a frame is longer than a megabyte");
     if (in.size() < kHeadBytes + length)
       break;
     const std::string frame(in.substr(0, kHeadBytes + length));

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_view.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_patch.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/server/admission.h"

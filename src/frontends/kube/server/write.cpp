@@ -11,6 +11,7 @@
 #include "frontends/kube/kinds/node_change.h"
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/rules.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/kinds/versions.h"
 #include "frontends/kube/kinds/warnings.h"
 #include "frontends/kube/machinery/builtin.h"
@@ -38,7 +39,6 @@ constexpr std::size_t kObjectBytesMax = 1'500'000;  // as a server on etcd has i
 constexpr std::size_t kDeletionMost = 4;            // commands that delete one object
 constexpr int kTries = 8;                           // of a change that asks for no version, when another one came first
 constexpr std::string_view kCertificateRequests = "certificatesigningrequests.certificates.k8s.io";
-constexpr std::string_view kNamespaces = "namespaces", kServices = "services", kNodes = "nodes";
 constexpr std::string_view kStatus = "status";
 constexpr const char* kLastingNamespaces[] = {"default", "kube-system", "kube-public", "kube-node-lease"};
 
