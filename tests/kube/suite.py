@@ -79,7 +79,7 @@ def source_folder():
         f.writelines(f"\tk8s.io/{name} => k8s.io/{name} v{minor}\n" for name in STAGING)
         f.write(")\n")
     with open(os.path.join(source, "tools.go"), "w") as f:
-        f.write('//go:build tools\n\npackage tools\n\nimport (\n\t_ "github.com/onsi/ginkgo/v2/ginkgo"\n\t_ "k8s.io/kubernetes/cmd/kubectl"\n'
+        f.write('//go:build tools\n\npackage tools\n\nimport (\n\t_ "github.com/onsi/ginkgo/v2/ginkgo"\n\t_ "k8s.io/kubernetes/cmd/kube-scheduler"\n\t_ "k8s.io/kubernetes/cmd/kubectl"\n'
                 '\t_ "k8s.io/kubernetes/test/e2e"\n\t_ "k8s.io/kubernetes/test/images/agnhost"\n)\n')
     go(source, "mod", "tidy")
     return source
@@ -89,14 +89,22 @@ def go(source, *argv):
     subprocess.run(["nice", "go", *argv], cwd=source, env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=mod -buildvcs=false"}, check=True)
 
 
+STAMP = "-s -w " + " ".join(f"-X {p}.gitVersion=v{VERSION} -X {p}.gitMajor=1 -X {p}.gitMinor={VERSION.split('.')[1]}"
+                            for p in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"))
+PACKAGES = {"ginkgo": "github.com/onsi/ginkgo/v2/ginkgo", "kubectl": "k8s.io/kubernetes/cmd/kubectl", "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler"}
+
+
+def build_program(name, folder):
+    go(source_folder(), "build", "-trimpath", "-ldflags", STAMP, "-o", os.path.join(folder, name), PACKAGES[name])
+    return 0
+
+
 def build():
     source = source_folder()
     folder = os.path.dirname(source)
-    stamp = "-s -w " + " ".join(f"-X {p}.gitVersion=v{VERSION} -X {p}.gitMajor=1 -X {p}.gitMinor={VERSION.split('.')[1]}"
-                                for p in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"))
-    for name, package in (("ginkgo", "github.com/onsi/ginkgo/v2/ginkgo"), ("kubectl", "k8s.io/kubernetes/cmd/kubectl")):
-        go(source, "build", "-trimpath", "-ldflags", stamp, "-o", os.path.join(folder, name), package)
-    go(source, "test", "-c", "-vet=off", "-trimpath", "-ldflags", stamp, "-o", os.path.join(folder, "e2e.test"), "k8s.io/kubernetes/test/e2e")
+    build_program("ginkgo", folder)
+    build_program("kubectl", folder)
+    go(source, "test", "-c", "-vet=off", "-trimpath", "-ldflags", STAMP, "-o", os.path.join(folder, "e2e.test"), "k8s.io/kubernetes/test/e2e")
     images.make()
     return 0
 
@@ -155,6 +163,7 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev peers kubernetes", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("list", nargs="?", default="dozen")
     parser.add_argument("--build", action="store_true")
+    parser.add_argument("--build-one", nargs=2, metavar=("PROGRAM", "FOLDER"), help=argparse.SUPPRESS)  # tests/clients/go/make
     parser.add_argument("--document", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--shard", metavar="i/8", help="the same as i/8 for LIST")
     parser.add_argument("--again", action="store_true", help="also what has passed already")
@@ -163,6 +172,8 @@ def main():
     asked = parser.parse_args()
     if asked.build:
         return build()
+    if asked.build_one:
+        return build_program(*asked.build_one)
     if asked.document:
         compatibility.write(list(rows()))
         return 0
