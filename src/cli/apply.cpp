@@ -217,7 +217,7 @@ Result<void> send(ApiClient& client, const std::vector<PlannedChange>& group) {
     method = "PUT";
     const Seq seq = group[0].change.is_new ? kIfNew : group[0].change.if_seq;
     target = format("/v1/topology?if_seq={}", seq);
-    body = encode_record(std::make_shared<const Topology>(*group[0].change.topology));
+    body = encode_whole(std::make_shared<const Topology>(*group[0].change.topology));
   }
   const auto reply = TRY(client.call(method, target, body, seconds(120)));
   if (reply.status >= 300)

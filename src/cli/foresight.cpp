@@ -26,7 +26,7 @@ constexpr const char* kExplainHelp = R"help(Usage: lockstep explain JOB [-o tabl
 
 Why a job waits: how many nodes pass each question, who is before it, what holds the nodes it needs, when and where it
 is foreseen to start, and the smallest changes that would start it sooner. Every change has been tried in a copy of the
-cluster, with the real scheduler.
+cluster, with the real scheduler. Objects of Kubernetes are explained to administrators; others name the job.
 
 Examples
   lockstep explain 12

@@ -82,8 +82,7 @@ int load(const std::string& socket, const std::string& path, const std::vector<s
     return 1;
   const Topology& topology = file->topology;
   if (!only_check)
-    if (const auto done =
-            call(socket, "PUT", "/v1/topology", encode_record(std::make_shared<const Topology>(topology)));
+    if (const auto done = call(socket, "PUT", "/v1/topology", encode_whole(std::make_shared<const Topology>(topology)));
         !done)
       return fail(done.error());
   std::size_t count = 0;

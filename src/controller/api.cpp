@@ -105,7 +105,7 @@ void Api::dispatch(Visit visit, const Routes::Found& found) {
   }
   if (needs_freshening(visit, who))
     return freshen(std::move(visit), found, std::move(who));
-  if (const auto reach = check_reach(visit, route, who.only_on); !reach.ok())
+  if (const auto reach = check_reach(visit, route, who.caller.only_on); !reach.ok())
     return visit.refuse(reach.error());
   visit.caller = who.caller;
   if (!is_allowed(visit, route))
@@ -122,8 +122,8 @@ void Api::run(Visit visit, const Routes::Found& found) {
     run_front(std::move(visit), *found.front);
 }
 
-// 0: the path names nothing that is there, and the handler says so.
-UserId Api::owner_there(const Visit& visit, const Route& route) const {
+// Null: the path names nothing that is there, and the handler says so.
+const Job* Api::job_there(const Visit& visit, const Route& route) const {
   std::optional<JobTarget> target;
   if (route.path.starts_with("/v1/steps/")) {
     if (auto name = parse_step_name(visit.names.at(0)); name.ok())
@@ -131,16 +131,15 @@ UserId Api::owner_there(const Visit& visit, const Route& route) const {
   } else if (auto name = parse_job_target(visit.names.at(0)); name.ok()) {
     target = std::move(*name);
   }
-  const Job* job = target ? world_.view.find(*target) : nullptr;
-  return job ? job->spec->user : UserId{};
+  return target ? world_.view.find(*target) : nullptr;
 }
 
 bool Api::is_allowed(const Visit& visit, const Route& route) const {
   if (visit.caller.admin || route.right == Right::kUser || route.right == Right::kJudged)
     return true;
   if (route.right == Right::kOwner) {
-    const UserId owner = owner_there(visit, route);
-    if (!owner || visit.viewer().owns(owner))
+    const Job* job = job_there(visit, route);
+    if (!job || visit.viewer().owns(*job))
       return true;
     visit.refuse(denied(format("{} belongs to somebody else", visit.names.at(0))));
     return false;

@@ -138,7 +138,7 @@ class Api {
   Result<void> check_reach(const Visit& visit, const Route& route, NodeId only_on) const;
   void sweep_accounts();
   bool is_allowed(const Visit& visit, const Route& route) const;  // refuses by itself
-  UserId owner_there(const Visit& visit, const Route& route) const;
+  const Job* job_there(const Visit& visit, const Route& route) const;
   // What front ends mount (api_front.cpp).
   class Front;
   class Hands;

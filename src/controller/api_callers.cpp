@@ -46,20 +46,21 @@ void Api::freshen(Visit visit, const Routes::Found& found, Who who) {
 Result<void> Api::check_reach(const Visit& visit, const Route& route, NodeId only_on) const {
   if (!only_on)
     return {};
-  if (route.reach == Reach::kNewJob)
-    return denied(
-        "root of a compute node starts no jobs from there: use the controller's machine, or let an administrator allow "
-        "it with `lockstep node update NODE --trust-administrators`");
-  if (route.reach == Reach::kNothing)
-    return {};
-  const bool of_step = route.reach == Reach::kStep;
-  const auto step = of_step ? parse_step_name(visit.names[0]) : Result<StepName>(StepName{});
-  const auto target =
-      of_step ? Result<JobTarget>(step.ok() ? step->target : JobTarget{}) : parse_job_target(visit.names[0]);
-  const Job* job = step.ok() && target.ok() ? world_.view.find(*target) : nullptr;
+  switch (route.reach) {
+    case Reach::kNothing:
+    case Reach::kShown:
+    case Reach::kEach: return {};
+    case Reach::kNewJob:
+      return denied(
+          "root of a compute node starts no jobs from there: use the controller's machine, or let an administrator "
+          "allow it with `lockstep node update NODE --trust-administrators`");
+    case Reach::kJob:
+    case Reach::kStep: break;
+  }
+  const Job* job = job_there(visit, route);
   if (job && !world_.view.holds(job->id, only_on))
     return denied(
-        format("job {} is not on this node: root of a compute node enters only what is there", visit.names[0]));
+        format("job {} is not on this node: root of a compute node reaches only what is there", visit.names[0]));
   return {};
 }
 

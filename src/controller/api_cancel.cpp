@@ -52,6 +52,9 @@ Result<JobSelector> selector_of(const CancelMany& ask, const Viewer& viewer, con
   selector.wckeys = words_or_any(ask.wckeys);
   if (!ask.nodes.empty())
     selector.nodes = TRY(nodes_named(tables, ask.nodes));
+  if (viewer.only_on)
+    selector.nodes = !selector.nodes || selector.nodes->contains(viewer.only_on) ? std::set<NodeId>{viewer.only_on}
+                                                                                 : std::set<NodeId>{};
   return selector;
 }
 

@@ -441,7 +441,7 @@ void Api::say_records(Watching& watching, std::string& out) {
   for (std::size_t n = 0; n < kAtOnce && watching.at < changes.size() && out.size() < end; ++n, ++watching.at) {
     const Change& change = changes[watching.at];
     if (const auto shown = shown_to(watching.viewer, change.record))
-      (out += encode(Change{change.seq, *shown, false})) += '\n';
+      (out += encode_change(change.seq, *shown, false)) += '\n';
   }
   if (watching.at < changes.size())
     return;

@@ -72,6 +72,11 @@ Result<const Job*> job_of_object(const Tables& tables, const std::string& name) 
 void Api::explain_job(Visit visit) {
   const Job* job = nullptr;
   if (const std::string& name = visit.names.at(0); name.find(':') != name.npos) {
+    // Whether an object is there is for its front end to tell.
+    if (!visit.caller.admin)
+      return visit.refuse(denied(
+          "the jobs of objects are explained to administrators: name the job's number, or ask the front end that "
+          "keeps the object (kubectl describe)"));
     const auto found = job_of_object(world_.view.tables(), name);
     if (!found.ok())
       return visit.refuse(found.error());
@@ -82,9 +87,9 @@ void Api::explain_job(Visit visit) {
   if (!job)
     return;
   ask(std::move(visit),
-      [clock = question_clock(), id = job->id, core = settings_.core, word = settings_.word](
-          const Tables& tables, const QuestionLoop::Rows&) -> Result<std::string> {
-        Explanation found = TRY(explain(tables, clock, id, {}, core));
+      [clock = question_clock(), id = job->id, asker = sees_job_as(visit.viewer(), *job), core = settings_.core,
+       word = settings_.word](const Tables& tables, const QuestionLoop::Rows&) -> Result<std::string> {
+        Explanation found = TRY(explain(tables, clock, id, {.asker = asker}, core));
         if (word)
           word(found);
         return encode(found);

@@ -69,7 +69,8 @@ std::shared_ptr<const ReadContext> Api::read_as(const Visit& visit) const {
                                                        {},
                                                        &world_.view.index(),
                                                        {},
-                                                       &world_.view.live()}});
+                                                       &world_.view.live(),
+                                                       visit.caller.only_on}});
   return {live, &live->context};
 }
 
@@ -107,7 +108,9 @@ void Api::run_page_aside(Visit visit, const FrontPage& page) {
                         [](NodeId) { return NodeUse{}; },
                         {},
                         nullptr,
-                        {}};
+                        {},
+                        nullptr,
+                        held->caller.only_on};
     if (store)
       context.history = [&](const HistoryQuery& query) {
         return ask_store(*store, query, {limits.history_rows_max, limits.reply_bytes_max}, held->viewer(), tables);

@@ -41,11 +41,11 @@ void Api::wait_started(Visit visit, JobId id, StepNo step_number, std::shared_pt
       const Error gone = not_found(format("job {} has ended", id.value));
       return HttpResponse{http_status_of(gone.code), "application/json", encode_error(gone), {}};
     }
-    Started started{shown_to(viewer, job->second), nullptr};
+    VisibleStarted started{shown_to(viewer, job->second), {}};
     if (step_number >= 0) {
       // Its input and output can be attached as soon as it is being launched.
       if (const auto step = tables.steps.find({id, step_number}); step != tables.steps.end())
-        started.step = step->second;
+        started.step = shown_to(viewer, step->second);
       if (!is_final(job->second->state) && (!started.step || started.step->state == StepState::kPending))
         return std::nullopt;
     } else if (!job_started(*job->second)) {
@@ -66,10 +66,11 @@ std::string Api::job_detail(const Viewer& viewer, const Job& job) const {
     all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(count));
     return all;
   };
-  JobDetail detail;
+  VisibleDetail detail;
   detail.job = shown_to(viewer, tables.jobs.at(job.id));
   for (const Ref<Step>& step : last(tables.steps_of(job.id))) detail.steps.push_back(shown_to(viewer, step));
-  detail.tasks = last(tables.tasks_of(job.id));
+  for (const Ref<Task>& task : last(tables.tasks_of(job.id)))
+    detail.tasks.push_back(as_seen_by(task, sees_job_as(viewer, job)).as<Task>());
   detail.note = world_.view.notes().whole(job.id).value_or(PlanNote{});
   return encode(detail);
 }
@@ -84,7 +85,7 @@ void Api::get_job(Visit visit) {
   auto tasks = tables.tasks_of(job->id);
   if (steps.size() <= kFewDetails && tasks.size() <= kFewDetails && bytes_of(steps) < kListPieceBytes)
     return visit.answer(job_detail(visit.viewer(), *job));
-  JobDetail detail;
+  VisibleDetail detail;
   detail.job = shown_to(visit.viewer(), tables.jobs.at(job->id));
   detail.note = world_.view.notes().whole(job->id).value_or(PlanNote{});
   std::string rest = encode(detail);
@@ -95,15 +96,17 @@ void Api::get_job(Visit visit) {
   std::vector<Record> records(steps.begin(), steps.end());
   records.insert(records.end(), tasks.begin(), tasks.end());
   PageReply reply{200, "application/json", rest.substr(0, begin), {}};
-  reply.more = [viewer = visit.viewer(), records = std::move(records), steps_count = steps.size(),
-                next = std::size_t{0}, rest = std::move(rest), begin, between](std::string& body) mutable {
+  reply.more = [viewer = visit.viewer(), as = sees_job_as(visit.viewer(), *job), records = std::move(records),
+                steps_count = steps.size(), next = std::size_t{0}, rest = std::move(rest), begin,
+                between](std::string& body) mutable {
     const std::size_t end = body.size() + kListPieceBytes;
     for (std::size_t n = 0; n < kDetailsAtOnce / 4 && next < records.size() && body.size() < end; ++n, ++next) {
       if (next == steps_count)
         body.append(rest, begin, between - begin);
       else if (next > 0)
         body += ',';
-      body += encode_record(shown_to(viewer, records[next]).value());
+      body +=
+          encode_record(next < steps_count ? shown_to(viewer, records[next]).value() : as_seen_by(records[next], as));
     }
     if (next < records.size())
       return true;
@@ -152,7 +155,7 @@ void Api::wait_job(Visit visit) {
   if (const auto room = world_.waiters.room(visit.payer); !room.ok())
     return visit.refuse(room.error());
   std::shared_ptr<void> keep;
-  if (visit.query("presence") == "1" && visit.viewer().owns(job->spec->user))
+  if (visit.query("presence") == "1" && visit.viewer().owns(*job))
     keep = world_.presence.enter(Presence::whole(id), visit.node());
   world_.waiters.add(visit.payer, id, visit.exchange, ready, poll_time(visit), std::move(keep));
 }

@@ -1,5 +1,7 @@
 #include "controller/ask_store.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace lockstep {
@@ -16,7 +18,7 @@ Result<std::vector<JobRow>> ask_store(HistoryStore& store, HistoryQuery query, c
   query.limit = std::min(query.limit, most.rows + 1);
   query.words_max = most.bytes;
   if (!viewer.admin) {
-    const User* user = tables.user(viewer.user);
+    const User* user = viewer.only_on ? nullptr : tables.user(viewer.user);
     query.commands_of = user ? HistoryQuery::Person{user->uid, user->meta.name} : HistoryQuery::Person{UINT32_MAX, {}};
   }
   auto rows = store.query(query);
@@ -27,6 +29,11 @@ Result<std::vector<JobRow>> ask_store(HistoryStore& store, HistoryQuery query, c
         Errc::kExhausted,
         format("history has more than {} rows for this: narrow it by time (-S, -E), user, account or job", most.rows),
         "limit"};
+  // Of how a run ended, others are told the word (Job::end_reason).
+  if (rows.ok() && query.commands_of)
+    for (JobRow& row : *rows)
+      if (row.uid != query.commands_of->uid || row.user != query.commands_of->name)
+        row.reason.resize(std::min(row.reason.size(), row.reason.find(' ')));
   return rows;
 }
 

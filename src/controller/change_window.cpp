@@ -54,7 +54,7 @@ void ChangeWindow::append_text(Entry& entry, Visibility how, std::string& out) {
   std::string& text = entry.text[static_cast<std::size_t>(how)];
   if (text.empty()) {
     const Change& change = entry.change;
-    text = encode(Change{change.seq, as_seen_by(change.record, how), change.removed}) + '\n';
+    text = encode_change(change.seq, as_seen_by(change.record, how), change.removed) + '\n';
     text_bytes_ += text.size();
     texts_.emplace_back(index_of(change.record), change.seq);
     ++encoded_;

@@ -272,7 +272,7 @@ TEST_F(Front, RightsAndBodiesAreThoseOfTheRow) {
   EXPECT_EQ(taken->wire->sent, "hello");
   EXPECT_EQ(server.call("POST", "/front/two?second=x", std::string(kRecordBody + 1, ' ')).status, 413);
   const std::string table = Routes(rows()).rights_table();
-  EXPECT_NE(table.find("| `GET /front/io` | administrators | 4 MiB |"), std::string::npos) << table;
+  EXPECT_NE(table.find("| `GET /front/io` | administrators | no work | 4 MiB |"), std::string::npos) << table;
 }
 
 // --- the API's own rows that stand on the same ---

@@ -44,7 +44,7 @@ Who of_compute_node(const Peer& peer, const Node& node, const LiveView& view, In
                        "user {} has no job on node {}: from a compute node only the owners of its jobs may speak",
                        peer.uid, node.meta.name));
   if (user && user->uid == 0 && !trusted)
-    who.only_on = node.id;
+    who.caller.only_on = node.id;
   if (peer.uid == 0 && !who.caller.admin)
     who.root_of = node.id;
   return who;

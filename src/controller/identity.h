@@ -26,8 +26,6 @@ struct Who {
   const User* known = nullptr;
   User user;        // kNewUser
   std::string why;  // kRefused
-  // Root of a node that is not trusted with it: starts, enters and reads only what is on this node. 0 = no such bound.
-  NodeId only_on;
   // Root of a compute node that has no other right to it: what it may still say of the node itself (Api::own_word).
   NodeId root_of;
 };

@@ -87,7 +87,7 @@ TEST_F(IdentityTest, OnTheControllersSocketTheKernelSaysWhoItIs) {
   EXPECT_TRUE(on_socket(kAdmin).caller.admin);
   EXPECT_EQ(on_socket(kStranger).kind, Who::Kind::kNewUser);
   EXPECT_FALSE(on_socket(kStranger).caller.admin);
-  for (const std::uint32_t uid : {0u, kAnnUid, kAdmin, kStranger}) EXPECT_FALSE(on_socket(uid).only_on);
+  for (const std::uint32_t uid : {0u, kAnnUid, kAdmin, kStranger}) EXPECT_FALSE(on_socket(uid).caller.only_on);
 }
 
 TEST_F(IdentityTest, ACertificateAloneSpeaksForNobody) {
@@ -127,21 +127,21 @@ TEST_F(IdentityTest, WhoseControllerItIsRulesWithACertificateToo) {
 
 TEST_F(IdentityTest, AComputeNodeSpeaksForOwnersOnlyAndNeverAsAdministrator) {
   EXPECT_EQ(from("n1", kAnnUid).caller.user, UserId{2});
-  EXPECT_FALSE(from("n1", kAnnUid).only_on);
+  EXPECT_FALSE(from("n1", kAnnUid).caller.only_on);
   EXPECT_EQ(from("n1", kStranger).kind, Who::Kind::kRefused);
   EXPECT_EQ(from("gone", kAnnUid).kind, Who::Kind::kRefused);
 
   EXPECT_EQ(from("n1", kAdmin).kind, Who::Kind::kUser);
   EXPECT_FALSE(from("n1", kAdmin).caller.admin);
   EXPECT_FALSE(from("n1", 0).caller.admin);
-  EXPECT_EQ(from("n1", 0).only_on, NodeId{1});
+  EXPECT_EQ(from("n1", 0).caller.only_on, NodeId{1});
   EXPECT_EQ(from("n1", 0).root_of, NodeId{1});
   EXPECT_FALSE(from("n1", kAnnUid).root_of);
   EXPECT_FALSE(from("trusted", 0).root_of) << "it may do more";
 
   EXPECT_TRUE(from("trusted", kAdmin).caller.admin);
   EXPECT_TRUE(from("trusted", 0).caller.admin);
-  EXPECT_FALSE(from("trusted", 0).only_on);
+  EXPECT_FALSE(from("trusted", 0).caller.only_on);
   EXPECT_FALSE(from("trusted", kAnnUid).caller.admin);
   EXPECT_EQ(from("trusted", kStranger).kind, Who::Kind::kRefused);
 }

@@ -257,8 +257,8 @@ void make_changes(const std::shared_ptr<FrontVisit>& visit) {
 // --- rows ---
 
 template <class T>
-FrontRoute list_row(std::string_view path) {
-  return page_row(path, PageKind::kTables, list_of<T>);
+FrontRoute list_row(std::string_view path, Reach reach = Reach::kNothing) {
+  return page_row(path, PageKind::kTables, list_of<T>, {}, reach);
 }
 FrontRoute read_row(std::string_view path, FrontHandler handler) {
   return {{"GET", path, Right::kUser, Cost::kRead}, std::move(handler)};
@@ -322,8 +322,8 @@ std::vector<FrontRoute> record_routes() {
       remove_row("/v1/topology", remove_topology),
       {{"POST", "/v1/usage/reset", Right::kAdministrator, Cost::kChange, kNoBody, "account,user"},
        FrontHandler(reset_usage)},
-      page_row("/v1/jobs", PageKind::kTables, jobs_page, "id,user,state,partition,name"),
-      list_row<Step>("/v1/steps"),
+      page_row("/v1/jobs", PageKind::kTables, jobs_page, "id,user,state,partition,name", Reach::kShown),
+      list_row<Step>("/v1/steps", Reach::kShown),
       {{"POST", "/v1/changes", Right::kAdministrator, Cost::kChange, kRecordBody}, FrontHandler(make_changes)},
   };
 }

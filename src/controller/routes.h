@@ -56,13 +56,15 @@ enum class CallerKind : unsigned char {
   kForwardedRoot,
   kOtherUser,
   kForwardedUser,
+  kRootAtWork,  // root of a node, of whose jobs one is there
   kCoordinator,
   kOwner,
   kAdministrator,
 };
-inline constexpr std::size_t kCallerKinds = 8;
-bool passes(Right right, CallerKind caller);
+inline constexpr std::size_t kCallerKinds = 9;
+bool passes(const Route& row, CallerKind caller);
 std::string_view text_of(CallerKind caller);
 std::string_view text_of(Right right);
+std::string_view text_of(Reach reach);
 
 }  // namespace lockstep

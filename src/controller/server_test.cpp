@@ -576,7 +576,7 @@ TEST_F(ServerTest, AnAdministratorsJobMakesItsNodeNoAdministrator) {
     if (User user = *std::get<Ref<User>>(record); user.uid == 54321) {
       user.admin = true;
       const auto ref = std::make_shared<const User>(user);
-      ASSERT_EQ(call("PUT", "/v1/users/" + user.meta.name, encode_record(Ref<User>(ref))).status, 200);
+      ASSERT_EQ(call("PUT", "/v1/users/" + user.meta.name, encode_whole(Ref<User>(ref))).status, 200);
     }
   ASSERT_EQ(call("POST", "/v1/tokens", R"({"node":"x"})", local(54321)).status, 200);
   Agent node = join("n1");

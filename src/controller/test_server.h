@@ -11,7 +11,12 @@ namespace lockstep {
 
 class TestServer {
  public:
-  explicit TestServer(ControllerSettings settings = {}) : settings_(std::move(settings)) { start(); }
+  // entries: what its log holds already.
+  explicit TestServer(ControllerSettings settings = {}, std::vector<LogEntry> entries = {})
+      : settings_(std::move(settings)) {
+    log.entries = std::move(entries);
+    start();
+  }
   ~TestServer() { controller->stop(); }
   // Another controller over the same log; what was posted for the first one's callers never comes.
   void restart() {

@@ -167,10 +167,11 @@ class TestHistory : public HistoryStore {
     cursor_ = index;
     return {};
   }
-  Result<std::vector<JobRow>> query(const HistoryQuery&) override { return std::vector<JobRow>(1); }
+  Result<std::vector<JobRow>> query(const HistoryQuery&) override { return rows; }
   Result<std::vector<EndedRun>> latest_runs(std::size_t) override { return runs; }
 
   std::vector<EndedRun> runs;
+  std::vector<JobRow> rows{JobRow{}};
 
  private:
   std::uint64_t cursor_ = 0;

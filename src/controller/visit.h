@@ -22,7 +22,7 @@ struct Visit {
   Refusals* refusals = nullptr;  // where a refusal is counted
 
   const HttpRequest& http() const { return exchange->request(); }
-  Viewer viewer() const { return {caller.user, caller.admin}; }
+  Viewer viewer() const { return {caller.user, caller.admin, caller.only_on}; }
   std::string node() const;                             // whose agent forwards it; "" = it came to us directly
   std::string_view query(std::string_view name) const;  // "" when it is not given
   void answer(std::string json) const;

@@ -87,7 +87,7 @@ Result<void> check_qos_names(const Tables& tables, const std::vector<std::string
 
 bool coordinates(const Txn& txn, const std::string& account) {
   const User* caller = txn.tables().user(txn.caller().user);
-  if (!caller)
+  if (!caller || txn.caller().only_on)
     return false;
   for (const Account* a : txn.tables().chain_of(account))
     if (std::find(a->coordinators.begin(), a->coordinators.end(), caller->meta.name) != a->coordinators.end())

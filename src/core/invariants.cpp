@@ -285,6 +285,7 @@ void check_steps(const Tables& tables) {
   for (const auto& [key, task] : tables.tasks) {
     const Job* job = tables.job(key.job);
     CHECK(job, "a task of a job that is gone");
+    CHECK(!task->user || task->user == job->spec->user, "a task is its job's owner's");  // older logs name nobody
     CHECK(task->state == TaskState::kEnded || (holds_allocation(job->state) && task->attempt == job->attempt),
           format("task {}/{}/{} outlives its attempt", key.job.value, key.group, key.index));
     CHECK(task->address.empty() || task->state != TaskState::kWaiting,

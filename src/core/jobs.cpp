@@ -214,11 +214,29 @@ Result<void> may_pick_out(const Txn& txn, const Targets& targets) {
 
 }  // namespace
 
+bool may_act(const Caller& caller, const Job& job) {
+  return caller.admin || (caller.user == job.spec->user && (!caller.only_on || is_held_on(job, caller.only_on)));
+}
+
 Result<void> may_change(const Txn& txn, const Job& job) {
-  if (txn.caller().admin || txn.caller().user == job.spec->user)
+  const Caller& caller = txn.caller();
+  if (may_act(caller, job))
     return {};
+  if (caller.only_on && caller.user == job.spec->user)
+    return denied(
+        format("job {} is not on this node: root of a compute node reaches only what is there", job.id.value));
   return denied(format("user {} may not change job {}", user_words(txn.tables(), txn.caller().user), job.id.value));
 }
+
+namespace {
+
+// What waits of an array is on no node.
+Result<void> may_change_all(const Txn& txn, const Targets& targets) {
+  for (const JobId id : targets.records) TRY(may_change(txn, *txn.job(id)));
+  return targets.waiting.empty() ? Result<void>() : may_change(txn, *targets.named);
+}
+
+}  // namespace
 
 Result<std::vector<JobId>> records_for(Txn& txn, Targets& targets) {
   if (targets.whole || targets.waiting.empty())
@@ -251,7 +269,10 @@ Result<Targets> find_targets(const Txn& txn, const JobTarget& target) {
   const auto unknown = [&] { return not_found(format("Invalid job id specified: {}", target.job.value)); };
   if (!out.named)
     return unknown();
-  TRY(may_change(txn, *out.named));
+  // Elements run apart from their array, each on its own nodes.
+  const bool has_elements = out.named->array && txn.caller().only_on && txn.caller().user == out.named->spec->user;
+  if (!has_elements)
+    TRY(may_change(txn, *out.named));
   if (!target.elements) {
     if (!out.named->array) {
       out.records.push_back(target.job);
@@ -265,6 +286,8 @@ Result<Targets> find_targets(const Txn& txn, const JobTarget& target) {
     out.waiting = in_both(*target.elements, txn.array(target.job).waiting);
   }
   add_records(txn, target.elements, out);
+  if (has_elements)
+    TRY(may_change_all(txn, out));
   return out;
 }
 

@@ -32,6 +32,8 @@ Result<Targets> find_targets(const Txn& txn, const JobTarget& target);
 // Records of all that is addressed, new ones for elements that had none; of very many, for those this part takes.
 Result<std::vector<JobId>> records_for(Txn& txn, Targets& targets);
 Result<void> may_change(const Txn& txn, const Job& job);
+// Whether the caller may act on the job: its owner and administrators, root of a node on what the node holds.
+bool may_act(const Caller& caller, const Job& job);
 
 // What is wrong with a spec, before it becomes a job or a new version of one. as_before: the job's present spec when it
 // is updated; what has not changed is not checked against limits that came later.

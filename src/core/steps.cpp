@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/text.h"
+#include "core/jobs.h"
 #include "core/staging.h"
 #include "core/step_layout.h"
 #include "core/true_end.h"
@@ -18,8 +19,6 @@ constexpr std::size_t kFailuresListed = 64;
 constexpr std::size_t kGrantsLookedAt = 200'000;  // for steps that wait, in one command
 constexpr std::size_t kFewGrants = 64;            // so many are looked at whenever a part of a step ends
 constexpr std::size_t kPlacesPerLook = 64;        // parts of a step that are no more work than a look at a record
-
-bool may_use(const Caller& caller, const Job& job) { return caller.admin || caller.user == job.spec->user; }
 
 // The status users see of several tasks is the highest; a signal counts as the shell shows it, 128 + n.
 std::int32_t weight(const ExitStatus& exit) { return exit.signal != 0 ? 128 + exit.signal : exit.code; }
@@ -157,7 +156,7 @@ Result<Answer> create_step(Txn& txn, const Caller& caller, const CreateStep& ask
   const Ref<Job> job = txn.job(ask.job);
   if (!job)
     return not_found(format("Invalid job id specified: {}", ask.job.value));
-  if (!may_use(caller, *job))
+  if (!may_act(caller, *job))
     return denied(format("Access/permission denied: job {} belongs to another user", ask.job.value));
   if (job->state == JobState::kPending)
     return Error{Errc::kConflict, format("Job {} is pending: it has no nodes yet", ask.job.value), {}};
@@ -185,7 +184,7 @@ Result<void> signal_step(Txn& txn, const Caller& caller, const SignalStep& ask) 
   const Ref<Step> step = txn.step(ask.job, ask.step);
   if (!job || !step)
     return not_found(format("Invalid job step id specified: {}.{}", ask.job.value, ask.step));
-  if (!may_use(caller, *job))
+  if (!may_act(caller, *job))
     return denied(format("Access/permission denied: job {} belongs to another user", ask.job.value));
   if (step->state == StepState::kEnded)
     return {};

@@ -453,6 +453,8 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
 Result<Answer> submit_run(Txn& txn, const SubmitJob& ask) {
   if (!ask.spec)
     return invalid("a job needs a description");
+  if (txn.caller().only_on)
+    return denied("root of a compute node starts no jobs from there");
   if (!txn.caller().admin && txn.caller().user != ask.spec->user)
     return denied(format("user {} may not submit jobs for user {}", user_words(txn.tables(), txn.caller().user),
                          user_words(txn.tables(), ask.spec->user)));

@@ -8,6 +8,7 @@
 #include "base/ip_range.h"
 #include "base/text.h"
 #include "core/attempts.h"
+#include "core/jobs.h"
 #include "core/true_end.h"
 #include "model/bounds.h"
 #include "model/job.h"
@@ -131,6 +132,7 @@ void start_tasks_in(Txn& txn, const Job& job, const std::vector<std::uint32_t>& 
     for (std::uint32_t t = 0; t < grant.tasks; ++t) {
       Task task;
       task.job = record->id;
+      task.user = record->spec->user;
       task.group = grant.group;
       task.index = free_index(grant.group);
       if (const Ref<Task> earlier = txn.task({record->id, task.group, task.index}))
@@ -394,7 +396,7 @@ std::uint32_t tasks_granted(const Job& job, std::uint32_t group) {
 }
 
 Result<void> check_task_count(const Job& job, const Caller& caller, const SetTaskCount& ask) {
-  if (!caller.admin && caller.user != job.spec->user)
+  if (!may_act(caller, job))
     return denied(format("Access/permission denied: job {} belongs to another user", ask.job.value));
   if (is_final(job.state) || job.state == JobState::kCompleting)
     return conflict(format("job {} is over", ask.job.value));

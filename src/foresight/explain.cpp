@@ -289,6 +289,7 @@ Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& cloc
   out.user = user_name(tables, *job);
   out.state = state_word(job->state);
   out.expected = copy.foresee(id);
+  const Visible<Job> told = as_seen_by(copy.tables().jobs.at(id), settings.asker).as<Job>();
   if (is_pausing(*job))
     out.state = "being suspended";
   if (job->array && job->array->waiting.empty()) {
@@ -300,7 +301,7 @@ Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& cloc
     const bool starts_now = out.expected.started && tables.job(id)->state == JobState::kPending;
     if (starts_now)
       out.state = "pending";
-    tell_of_started(tables, *job, starts_now, out);
+    tell_of_started(tables, *told, starts_now, out);
     return out;
   }
   const std::vector<Ahead> ahead = jobs_ahead(copy.tables().snapshot(), copy.now(), id);
@@ -310,7 +311,7 @@ Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& cloc
   if (job->hold == Hold::kBeginTime)
     out.not_before = std::max(job->spec->begin, job->begin_after ? copy.wall(job->begin_after) : WallTime{});
   out.in_the_way = in_the_way(copy, *job, settings.ahead_max);
-  give_reason(copy, *job, out);
+  give_reason(copy, *told, out);
 
   Search search{tables, clock, core, settings, id, out.expected, nodes_free(out.funnels), {}};
   if (job->hold == Hold::kNone)

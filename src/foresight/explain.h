@@ -4,6 +4,7 @@
 
 #include "base/result.h"
 #include "foresight/cluster_copy.h"
+#include "model/kinds.h"
 #include "sched/queue_order.h"
 
 namespace lockstep {
@@ -14,6 +15,7 @@ struct ExplainSettings {
   // Above so many waiting jobs, those behind this one are left out of the worlds in which its place in the order stays:
   // they do not delay it.
   std::size_t whole_queue_max = 2000;
+  Visibility asker = Visibility::kAdministrator;  // as whom whoever asks sees the job
 };
 
 // An Error when there is no such job.

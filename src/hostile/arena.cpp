@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "frontends/slurm/server/explain_words.h"
-#include "frontends/slurm/server/pages.h"
 #include "frontends/slurm/server/words.h"
+#include "hostile/front_ends.h"
 #include "io/clock.h"
 #include "io/event_loop.h"
 #include "io/random.h"
@@ -54,7 +54,7 @@ ComposerHooks slurm_hooks() {
 
 }  // namespace
 
-Arena::Arena() : routes_(std::make_shared<const Routes>(slurm::routes())) {}
+Arena::Arena() = default;
 Arena::~Arena() { close(); }
 
 Result<void> Arena::open() {
@@ -71,7 +71,8 @@ Result<void> Arena::open() {
   settings.engine.sha256_hex = sha256_hex;
   settings.engine.snapshot_every = 500;
   settings.engine.poison = dir_.file("applying");
-  settings.api.routes = routes_;
+  mount_front_ends(settings, [loop = loop_.get()](std::function<void()> task) { loop->post(std::move(task)); });
+  routes_ = settings.api.routes;
   controller_ = TRY(ControllerLoop::open({*loop_, *stores_->log, *stores_->log, *stores_->history, *clock_}, settings,
                                          powers(), slurm_hooks(), nullptr));
   controller_->start();

@@ -25,7 +25,7 @@ class Arena {
   // Runs the task on the loop's thread and waits for its end.
   void on_loop(std::function<void()> task);
   EventLoop& loop() { return *loop_; }
-  const Routes& routes() const { return *routes_; }
+  const Routes& routes() const { return *routes_; }  // of this opening
 
  private:
   TempDir dir_;

@@ -29,6 +29,7 @@ class Campaign {
     if (const auto opened = arena_.open(); !opened.ok())
       return fail("it does not open: " + opened.error().message);
     known_.routes = &arena_.routes();
+    discover();
     for (std::uint64_t step = 0; step < settings_.steps && report_.failure.empty(); ++step) {
       if (step > 0 && step % settings_.restart_every == 0 && !restart())
         break;
@@ -60,6 +61,41 @@ class Campaign {
     if (report_.failure.empty())
       report_.failure = std::move(why);
     return report_;
+  }
+
+  std::string as_root(const std::string& path) {
+    HttpRequest request;
+    request.method = "GET";
+    request.path = path;
+    request.peer = local(0);
+    const auto call = send(std::move(request), 0, true, kPatience);
+    return call->over && call->response ? call->response->body : std::string();
+  }
+  // What stands behind each of the marks in a text, up to the next quote.
+  static std::vector<std::string> behind(std::string_view text, std::string_view mark) {
+    std::vector<std::string> out;
+    for (auto at = text.find(mark); at != text.npos; at = text.find(mark, at)) {
+      at += mark.size();
+      out.emplace_back(text.substr(at, text.find('"', at) - at));
+    }
+    return out;
+  }
+  // Which kinds Kubernetes' API has: the grammar knows none by itself.
+  void discover() {
+    std::vector<std::string> roots{"/api/v1"};
+    for (const std::string& group : behind(as_root("/apis"), R"("groupVersion":")")) roots.push_back("/apis/" + group);
+    for (const std::string& root : roots) {
+      const std::string text = as_root(root);
+      constexpr std::string_view kMark = R"({"name":")";
+      for (auto at = text.find(kMark); at != text.npos;) {
+        const auto next = text.find(kMark, at + 1);
+        const std::string one = text.substr(at, next - at);
+        known_.kube.push_back({root, behind(one, kMark).front(), one.find(R"("namespaced":true)") != one.npos});
+        at = next;
+      }
+    }
+    if (known_.kube.empty())
+      fail("discovery tells of no kinds");
   }
 
   void tell_status() {
@@ -304,6 +340,7 @@ class Campaign {
       fail("it does not open again: " + opened.error().message);
       return false;
     }
+    known_.routes = &arena_.routes();
     for (int i = 1; i <= 4; ++i)
       nodes_[i - 1] = std::make_unique<HostileNode>(known_.nodes[i - 1], settings_.seed * 16 + i);
     return true;

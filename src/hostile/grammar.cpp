@@ -13,90 +13,6 @@ namespace lockstep::hostile {
 
 namespace {
 
-struct Path {
-  std::string_view method, path;
-};
-// Every route of docs/api.md; a star is a name.
-constexpr Path kPaths[] = {
-    {"POST", "/v1/jobs"},
-    {"POST", "/v1/jobs"},  // more often than the rest: without jobs little else bites
-    {"POST", "/v1/jobs"},
-    {"GET", "/v1/jobs"},
-    {"GET", "/v1/jobs/J"},
-    {"GET", "/v1/jobs/J/wait"},
-    {"GET", "/v1/jobs/J/script"},
-    {"GET", "/v1/jobs/J/environment"},
-    {"GET", "/v1/jobs/J/explain"},
-    {"POST", "/v1/whatif"},
-    {"POST", "/v1/jobs/J/cancel"},
-    {"POST", "/v1/jobs/cancel"},
-    {"POST", "/v1/jobs/J/hold"},
-    {"POST", "/v1/jobs/J/release"},
-    {"POST", "/v1/jobs/J/requeue"},
-    {"POST", "/v1/jobs/J/suspend"},
-    {"POST", "/v1/jobs/J/resume"},
-    {"POST", "/v1/jobs/J/checkpoint"},
-    {"POST", "/v1/jobs/J/update"},
-    {"POST", "/v1/jobs/J/update"},
-    {"POST", "/v1/jobs/J/end"},
-    {"POST", "/v1/jobs/J/steps"},
-    {"POST", "/v1/jobs/J/steps"},
-    {"GET", "/v1/steps"},
-    {"GET", "/v1/steps/S"},
-    {"POST", "/v1/steps/S/signal"},
-    {"GET", "/v1/steps/S/io"},
-    {"GET", "/v1/ping"},
-    {"GET", "/v1/status"},
-    {"GET", "/metrics"},
-    {"GET", "/v1/nodes"},
-    {"GET", "/v1/nodes/N"},
-    {"POST", "/v1/nodes/N"},
-    {"DELETE", "/v1/nodes/N"},
-    {"GET", "/v1/partitions"},
-    {"PUT", "/v1/partitions/*"},
-    {"DELETE", "/v1/partitions/*"},
-    {"GET", "/v1/node_classes"},
-    {"PUT", "/v1/node_classes/*"},
-    {"DELETE", "/v1/node_classes/*"},
-    {"GET", "/v1/health"},
-    {"GET", "/v1/health_checks"},
-    {"GET", "/v1/health_checks/*"},
-    {"PUT", "/v1/health_checks/*"},
-    {"DELETE", "/v1/health_checks/*"},
-    {"GET", "/v1/users"},
-    {"PUT", "/v1/users/*"},
-    {"GET", "/v1/accounts"},
-    {"PUT", "/v1/accounts/*"},
-    {"DELETE", "/v1/accounts/*"},
-    {"GET", "/v1/associations"},
-    {"PUT", "/v1/associations"},
-    {"DELETE", "/v1/associations/*/*"},
-    {"DELETE", "/v1/associations/*/*/*"},
-    {"GET", "/v1/qos"},
-    {"PUT", "/v1/qos/*"},
-    {"DELETE", "/v1/qos/*"},
-    {"GET", "/v1/licences"},
-    {"PUT", "/v1/licences/*"},
-    {"DELETE", "/v1/licences/*"},
-    {"GET", "/v1/reservations"},
-    {"PUT", "/v1/reservations/*"},
-    {"DELETE", "/v1/reservations/*"},
-    {"GET", "/v1/policy"},
-    {"PUT", "/v1/policy"},
-    {"POST", "/v1/usage/reset"},
-    {"POST", "/v1/changes"},
-    {"GET", "/v1/topology"},
-    {"PUT", "/v1/topology"},
-    {"DELETE", "/v1/topology"},
-    {"GET", "/v1/watch"},
-    {"GET", "/v1/plan/notes"},
-    {"GET", "/v1/history"},
-    {"POST", "/v1/tokens"},
-    {"POST", "/v1/join"},
-    {"POST", "/v1/renew"},
-    {"GET", "/v1/link"},
-};
-
 constexpr std::string_view kQueryWords[] = {
     "id",    "user",    "state",        "partition", "name",    "for",      "since",  "timeout_s",  "from",
     "limit", "columns", "verbs",        "wait",      "direct",  "presence", "steps",  "onlooker",   "from_us",
@@ -190,7 +106,7 @@ std::string encoded(Rng& rng) {
 }
 template <class T>
 std::string encoded_record(Rng& rng) {
-  return encode_record(std::make_shared<const T>(wire::random_value<T>(rng)));
+  return encode_whole(std::make_shared<const T>(wire::random_value<T>(rng)));
 }
 
 std::string quoted(std::string_view text) {
@@ -286,22 +202,62 @@ std::string Grammar::job_target() {
   }
 }
 
+// A row's path with names for its stars, such as stand there.
 std::string Grammar::fill(std::string_view path) {
   std::string out;
-  for (const char c : path) {
-    switch (c) {
-      case 'J': out += job_target(); break;
-      case 'S':
-        out += format("{}.{}", job_target(), rng_.chance(0.8) ? static_cast<std::int64_t>(rng_.below(3)) : -2);
-        break;
-      case 'N':
-        out += known_.nodes.empty() || rng_.chance(0.1) ? name() : known_.nodes[rng_.below(known_.nodes.size())];
-        break;
-      case '*': out += name(); break;
-      default: out += c;
-    }
+  for (; !path.empty(); path.remove_prefix(1)) {
+    if (path.front() != '*')
+      out += path.front();
+    else if (path == "**")
+      return out + kube_rest(out);
+    else if (out.ends_with("/v1/jobs/"))
+      out += rng_.chance(0.9) ? job_target() : format("pods:{}:{}", name(), name());
+    else if (out.ends_with("/v1/steps/"))
+      out += format("{}.{}", job_target(), rng_.chance(0.8) ? static_cast<std::int64_t>(rng_.below(3)) : -2);
+    else if (out.ends_with("/v1/nodes/"))
+      out += known_.nodes.empty() || rng_.chance(0.1) ? name() : known_.nodes[rng_.below(known_.nodes.size())];
+    else
+      out += name();
   }
   return out;
+}
+
+// Behind "/api/" or "/apis/": mostly a resource that the cluster says it has, of a namespace and a name.
+std::string Grammar::kube_rest(std::string_view root) {
+  std::vector<const KubeResource*> there;
+  for (const KubeResource& one : known_.kube)
+    if (one.root.starts_with(root))
+      there.push_back(&one);
+  if (there.empty() || rng_.chance(0.05))
+    return name();
+  const KubeResource& one = *there[rng_.below(there.size())];
+  std::string out = one.root.substr(root.size());
+  if (one.is_namespaced && rng_.chance(0.85))
+    out += "/namespaces/" + (rng_.chance(0.7) ? std::string("default") : name());
+  const std::string kind = one.name.substr(0, one.name.find('/'));
+  out += "/" + kind;
+  if (kind != one.name)
+    return out + "/" + name() + one.name.substr(kind.size());
+  return rng_.chance(0.5) ? out + "/" + name() : out;
+}
+
+// What a decent client of Kubernetes sends, of the kinds that make work or keep secrets.
+std::string Grammar::kube_object(std::uint32_t uid) {
+  const std::string secret = secret_of(uid), meta = format(R"("metadata":{{"name":{}}})", quoted(name()));
+  const std::string containers = format(
+      R"("containers":[{{"name":"main","image":"{0}image","command":["{0}"],"env":[{{"name":"A","value":"{0}"}}]}}])",
+      secret);
+  switch (rng_.below(6)) {
+    case 0: return format(R"({{"apiVersion":"v1","kind":"Pod",{},"spec":{{{}}}}})", meta, containers);
+    case 1: return format(R"({{"apiVersion":"v1","kind":"Secret",{},"stringData":{{"a":"{}"}}}})", meta, secret);
+    case 2: return format(R"({{"apiVersion":"v1","kind":"ConfigMap",{},"data":{{"a":"{}"}}}})", meta, secret);
+    case 3: return format(R"({{"apiVersion":"v1","kind":"Service",{},"spec":{{"ports":[{{"port":80}}]}}}})", meta);
+    case 4:
+      return format(
+          R"({{"apiVersion":"batch/v1","kind":"Job",{},"spec":{{"template":{{"spec":{{"restartPolicy":"Never",{}}}}}}}}})",
+          meta, containers);
+    default: return random_body();
+  }
 }
 
 std::string Grammar::submit(std::uint32_t uid) {
@@ -417,6 +373,8 @@ std::string Grammar::body_for(std::string_view method, std::string_view path, st
     return changes();
   if (path.ends_with("/steps"))
     return step(uid);
+  if (path.starts_with("/api"))
+    return kube_object(uid);
   struct Row {
     std::string_view path;
     bool whole;  // else what it begins with
@@ -507,33 +465,48 @@ HttpRequest Grammar::everyday(std::uint32_t uid) {
   return out;
 }
 
+// Any row that the controller answers; without jobs little else bites, so those that make some come more often.
+const Route& Grammar::any_row() {
+  const auto rows = known_.routes->rows();
+  std::vector<const Route*> some;
+  const std::uint64_t kind = rng_.below(12);
+  for (const Route* row : rows) {
+    const bool of_kube = row->right == Right::kJudged;
+    const bool makes_work = row->method == "POST" && (row->path == "/v1/jobs" || row->path.ends_with("/steps"));
+    if (kind == 0 ? makes_work : kind < 4 ? of_kube : !of_kube)
+      some.push_back(row);
+  }
+  return *some[rng_.below(some.size())];
+}
+
 HttpRequest Grammar::request(std::uint32_t uid) {
   HttpRequest out;
-  if (known_.routes && rng_.chance(0.2)) {
-    const auto rows = known_.routes->rows();
-    const Route& row = *rows[rng_.below(rows.size())];
-    if (row.method == "GET" && row.right != Right::kNode) {
-      out.method = "GET";
-      out.path = fill(row.path);
-      add_query(out);
-      return out;
-    }
-  }
-  const Path& path = kPaths[rng_.below(std::size(kPaths))];
-  out.method = rng_.chance(0.98) ? std::string(path.method) : "PATCH";
-  out.path = fill(path.path);
-  out.body = body_for(path.method, path.path, uid);
+  const Route& row = any_row();
+  out.method = rng_.chance(0.98) ? std::string(row.method) : "PATCH";
+  out.path = fill(row.path);
+  out.body = body_for(row.method, row.path, uid);
   if (!out.body.empty() && rng_.chance(0.35))
     out.body = spoilt(std::move(out.body));
   else if (!out.body.empty() && rng_.chance(0.15))
     out.body = random_body();
-  if (rng_.chance(0.4))
+  if (row.method == "GET" || rng_.chance(0.4))
     add_query(out);
-  if (path.path.ends_with("/wait") || path.path == "/v1/watch")
+  if (row.right == Right::kJudged) {
+    constexpr std::string_view kTypes[] = {"application/json",
+                                           "application/apply-patch+yaml",
+                                           "application/merge-patch+json",
+                                           "application/strategic-merge-patch+json",
+                                           "application/json-patch+json",
+                                           "application/yaml"};
+    out.headers["content-type"] = pick(rng_, kTypes);
+    if (rng_.chance(0.1))
+      out.query["watch"] = "1";
+  }
+  if (row.cost == Cost::kWait && row.path != "/v1/link")
     out.query["timeout_s"] = "0";
-  if (path.path.ends_with("/io") || path.path == "/v1/link") {
+  if (row.path.ends_with("/io") || row.path == "/v1/link") {
     if (rng_.chance(0.9))
-      out.headers["upgrade"] = path.path == "/v1/link" ? "lockstep-link/1" : "lockstep-stepio/1";
+      out.headers["upgrade"] = row.path == "/v1/link" ? "lockstep-link/1" : "lockstep-stepio/1";
     if (rng_.chance(0.8))
       out.headers["connection"] = "Upgrade";
   }

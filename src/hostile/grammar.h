@@ -1,5 +1,6 @@
-// Grammar: requests as somebody would write them who wants to harm. Half of them are what a decent client sends, with
-// one part replaced; the rest are drawn from the described types, of any size. A seed gives the same ones again.
+// Grammar: requests as somebody would write them who wants to harm, made of the rows that the controller answers. Half
+// of them are what a decent client sends, with one part replaced; the rest are drawn from the described types, of any
+// size. A seed gives the same ones again.
 #pragma once
 
 #include <map>
@@ -14,11 +15,18 @@ namespace lockstep::hostile {
 // What only `uid` and administrators may ever read: it stands in arguments, environments and scripts.
 std::string secret_of(std::uint32_t uid);
 
+struct KubeResource {  // as discovery tells
+  std::string root;    // "/api/v1", "/apis/apps/v1"
+  std::string name;    // "pods", "pods/log"
+  bool is_namespaced = false;
+};
+
 struct Known {  // what the attacker has seen so far
   std::uint64_t jobs = 0;
   std::map<std::uint32_t, std::vector<std::uint64_t>> owned;  // jobs by the uid that submitted them
   std::vector<std::string> nodes;
   const Routes* routes = nullptr;  // what the controller answers
+  std::vector<KubeResource> kube;
 };
 
 class Grammar {
@@ -36,6 +44,9 @@ class Grammar {
  private:
   std::string job_target();
   std::string fill(std::string_view path);
+  const Route& any_row();
+  std::string kube_rest(std::string_view root);
+  std::string kube_object(std::uint32_t uid);
   std::string submit(std::uint32_t uid);
   std::string submissions(std::uint32_t uid);
   std::string changes();

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "model/accounting.h"
-#include "model/bounded.h"
 #include "model/reservation.h"
+#include "model/told_to.h"
 
 namespace lockstep {
 
@@ -83,6 +83,7 @@ constexpr void describe(V& v, const Account*) {
   v("limits", &Account::limits);
   v("quota", &Account::quota);
 }
+constexpr void told_whole(const Account*) {}
 
 template <class V>
 constexpr void describe(V& v, const Association*) {
@@ -97,6 +98,7 @@ constexpr void describe(V& v, const Association*) {
   v("priority", &Association::priority, bounded::kSum);
   v("limits", &Association::limits);
 }
+constexpr void told_whole(const Association*) {}
 
 template <class V>
 constexpr void describe(V& v, const Qos*) {
@@ -121,6 +123,7 @@ constexpr void describe(V& v, const Qos*) {
   v("requires_reservation", &Qos::requires_reservation);
   v("usage_factor_safe", &Qos::usage_factor_safe);
 }
+constexpr void told_whole(const Qos*) {}
 
 template <class V>
 constexpr void describe(V& v, const Usage*) {
@@ -133,12 +136,14 @@ constexpr void describe(V& v, const Usage*) {
   v("spent", &Usage::spent);
   v("wall_ms", &Usage::wall_ms);
 }
+constexpr void told_whole(const Usage*) {}
 
 template <class V>
 constexpr void describe(V& v, const Licence*) {
   v("meta", &Licence::meta);
   v.always("total", &Licence::total, bounded::kSum);
 }
+constexpr void told_whole(const Licence*) {}
 
 template <class V>
 constexpr void describe(V& v, const Policy*) {
@@ -164,6 +169,7 @@ constexpr void describe(V& v, const Policy*) {
   v("preempt_mode", &Policy::preempt_mode);
   v("preempt_exempt_us", &Policy::preempt_exempt, bounded::kSpan);
 }
+constexpr void told_whole(const Policy*) {}
 
 template <class V>
 constexpr void describe(V& v, const Reservation*) {
@@ -199,5 +205,6 @@ constexpr void describe(V& v, const Reservation*) {
   v("unused_since_us", &Reservation::unused_since);
   v("start_delay_max_us", &Reservation::start_delay_max, bounded::kSpan);
 }
+constexpr void told_whole(const Reservation*) {}
 
 }  // namespace lockstep

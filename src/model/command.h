@@ -20,6 +20,8 @@ struct JobSpec;
 struct Caller {
   UserId user;         // 0 = the controller itself
   bool admin = false;  // the controller, or an administrator
+  // Root of a compute node: reaches those of the user's jobs that this node holds, and starts none. 0 = no such bound.
+  NodeId only_on = {};
 };
 
 // An if_seq of a record that must not be there yet.

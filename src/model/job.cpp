@@ -22,6 +22,16 @@ bool legal_transition(JobState from, JobState to) {
   }
 }
 
+bool is_held_on(const Job& job, NodeId node) {
+  if (!job.allocation)
+    return false;
+  const auto& grants = job.allocation->grants;
+  for (std::size_t i = 0; i < grants.size(); ++i)
+    if (grants[i].node == node && (i >= job.members.size() || job.members[i] != MemberState::kStopped))
+      return true;
+  return false;
+}
+
 bool array_tells(const Job& array) {
   if (!array.array->waiting.empty())
     return true;

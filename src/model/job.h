@@ -89,6 +89,9 @@ struct Job {
   std::uint32_t array_index = 0;
 };
 
+// Whether a part of its attempt is on the node and not proven stopped.
+bool is_held_on(const Job& job, NodeId node);
+
 // Whether an array's own record tells something that its elements do not: some of it waits, or was cut off as it waited
 // and the array ended so.
 bool array_tells(const Job& array);

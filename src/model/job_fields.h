@@ -1,8 +1,8 @@
 // The fields of a job: what was asked for, and how far it has come. See model/bounded.h.
 #pragma once
 
-#include "model/bounded.h"
 #include "model/job.h"
+#include "model/told_to.h"
 
 namespace lockstep {
 
@@ -15,12 +15,14 @@ constexpr void describe(V& v, const DeviceAsk*) {
   v("memory_mb", &DeviceAsk::memory_mb, bounded::kMegabytes);
   v("mig", &DeviceAsk::mig, bounded::kName);
 }
+constexpr void told_whole(const DeviceAsk*) {}
 
 template <class V>
 constexpr void describe(V& v, const Counted*) {
   v.always("name", &Counted::name, bounded::kName);
   v.always("count", &Counted::count, bounded::kMegabytes);
 }
+constexpr void told_whole(const Counted*) {}
 
 template <class V>
 constexpr void describe(V& v, const DevicePart*) {
@@ -30,6 +32,7 @@ constexpr void describe(V& v, const DevicePart*) {
   v("mig", &DevicePart::mig, bounded::kName);
   v("slice", &DevicePart::slice, bounded::Between{0, 7});
 }
+constexpr void told_whole(const DevicePart*) {}
 
 template <class V>
 constexpr void describe(V& v, const LabelRule*) {
@@ -50,6 +53,7 @@ constexpr void describe(V& v, const NodeMark*) {
   v("value", &NodeMark::value, bounded::kName);
   v("effect", &NodeMark::effect);
 }
+constexpr void told_whole(const NodeMark*) {}
 
 template <class V>
 constexpr void describe(V& v, const BornMark*) {
@@ -82,6 +86,7 @@ constexpr void describe(V& v, const Resources*) {
   v("devices", &Resources::devices, bounded::Items{kAsksMax});
   v("counted", &Resources::counted, bounded::Items{kAsksMax});
 }
+constexpr void told_whole(const Resources*) {}
 
 template <class V>
 constexpr void describe(V& v, const Port*) {
@@ -135,53 +140,53 @@ constexpr void describe(V& v, const Container*) {
 
 template <class V>
 constexpr void describe(V& v, const Placement*) {
-  v("tasks", &Placement::tasks);
-  v("nodes", &Placement::nodes);
-  v("tasks_per_node", &Placement::tasks_per_node, bounded::Between{0, kTasksPerNodeMax});
-  v("tasks_per_node_exact", &Placement::tasks_per_node_exact);
-  v("per_task", &Placement::per_task);
-  v("per_node", &Placement::per_node);
-  v("per_job", &Placement::per_job, bounded::Items{kAsksMax});
-  v("memory_per_core_mb", &Placement::memory_per_core_mb, bounded::kMegabytes);
-  v("memory_per_device_mb", &Placement::memory_per_device_mb, bounded::kMegabytes);
-  v("cores_per_device", &Placement::cores_per_device, bounded::kCount);
-  v("all_memory", &Placement::all_memory);
-  v("overcommit", &Placement::overcommit);
-  v("sharing", &Placement::sharing);
-  v("all_cores", &Placement::all_cores);
-  v("constraint", &Placement::constraint, bounded::kPhrase);
-  v("only_nodes", &Placement::only_nodes, bounded::kNodeNames);
-  v("exclude_nodes", &Placement::exclude_nodes, bounded::kNodeNames);
-  v("contiguous_cores_min", &Placement::contiguous_cores_min, bounded::kCount);
-  v("tmp_disk_mb", &Placement::tmp_disk_mb, bounded::kMegabytes);
-  v("topology_level", &Placement::topology_level, bounded::kName);
-  v("switches_max", &Placement::switches_max);
-  v("switches_wait_us", &Placement::switches_wait, bounded::kSpan);
-  v("segment", &Placement::segment);
-  v("launch", &Placement::launch);
-  v("endless", &Placement::endless);
-  v("spread", &Placement::spread);
-  v("minds_marks", &Placement::minds_marks);
-  v("bears", &Placement::bears, bounded::Items{kRulesMax});
-  v("node_rules", &Placement::node_rules, bounded::Items{kRulesMax});
-  v("node_wishes", &Placement::node_wishes, bounded::Items{kRulesMax});
-  v("neighbours", &Placement::neighbours, bounded::Items{kNeighbourTermsMax});
+  v("tasks", &Placement::tasks, to_all());
+  v("nodes", &Placement::nodes, to_all());
+  v("tasks_per_node", &Placement::tasks_per_node, to_all(bounded::Between{0, kTasksPerNodeMax}));
+  v("tasks_per_node_exact", &Placement::tasks_per_node_exact, to_all());
+  v("per_task", &Placement::per_task, to_all());
+  v("per_node", &Placement::per_node, to_all());
+  v("per_job", &Placement::per_job, to_all(bounded::Items{kAsksMax}));
+  v("memory_per_core_mb", &Placement::memory_per_core_mb, to_all(bounded::kMegabytes));
+  v("memory_per_device_mb", &Placement::memory_per_device_mb, to_all(bounded::kMegabytes));
+  v("cores_per_device", &Placement::cores_per_device, to_all(bounded::kCount));
+  v("all_memory", &Placement::all_memory, to_all());
+  v("overcommit", &Placement::overcommit, to_all());
+  v("sharing", &Placement::sharing, to_all());
+  v("all_cores", &Placement::all_cores, to_all());
+  v("constraint", &Placement::constraint, to_all(bounded::kPhrase));
+  v("only_nodes", &Placement::only_nodes, to_all(bounded::kNodeNames));
+  v("exclude_nodes", &Placement::exclude_nodes, to_all(bounded::kNodeNames));
+  v("contiguous_cores_min", &Placement::contiguous_cores_min, to_all(bounded::kCount));
+  v("tmp_disk_mb", &Placement::tmp_disk_mb, to_all(bounded::kMegabytes));
+  v("topology_level", &Placement::topology_level, to_all(bounded::kName));
+  v("switches_max", &Placement::switches_max, to_all());
+  v("switches_wait_us", &Placement::switches_wait, to_all(bounded::kSpan));
+  v("segment", &Placement::segment, to_all());
+  v("launch", &Placement::launch, to_all());
+  v("endless", &Placement::endless, to_all());
+  v("spread", &Placement::spread, to_all());
+  v("minds_marks", &Placement::minds_marks, to_all());
+  v("bears", &Placement::bears, to_owner(bounded::Items{kRulesMax}));
+  v("node_rules", &Placement::node_rules, to_owner(bounded::Items{kRulesMax}));
+  v("node_wishes", &Placement::node_wishes, to_owner(bounded::Items{kRulesMax}));
+  v("neighbours", &Placement::neighbours, to_owner(bounded::Items{kNeighbourTermsMax}));
 }
 
 template <class V>
 constexpr void describe(V& v, const Program*) {
-  v("argv", &Program::argv, bounded::kArgv);
-  v("env", &Program::env, bounded::kVariables);
-  v("container", &Program::container);
+  v("argv", &Program::argv, to_owner(bounded::kArgv));
+  v("env", &Program::env, to_owner(bounded::kVariables));
+  v("container", &Program::container, to_owner());
 }
 
 template <class V>
 constexpr void describe(V& v, const Service*) {
-  v("restart", &Service::restart);
-  v("restarts_max", &Service::restarts_max);
-  v("one_failure_restarts_all", &Service::one_failure_restarts_all);
-  v("ports", &Service::ports, bounded::Items{kAsksMax});
-  v("probes", &Service::probes, bounded::Items{kAsksMax});
+  v("restart", &Service::restart, to_all());
+  v("restarts_max", &Service::restarts_max, to_all());
+  v("one_failure_restarts_all", &Service::one_failure_restarts_all, to_all());
+  v("ports", &Service::ports, to_owner(bounded::Items{kAsksMax}));
+  v("probes", &Service::probes, to_owner(bounded::Items{kAsksMax}));
 }
 
 template <class V>
@@ -299,8 +304,8 @@ constexpr void describe(V& v, const Sandbox*) {
 
 template <class V>
 constexpr void describe(V& v, const GroupSpec*) {
-  v("name", &GroupSpec::name, bounded::kName);
-  v("sandbox", &GroupSpec::sandbox);
+  v("name", &GroupSpec::name, to_all(bounded::kName));
+  v("sandbox", &GroupSpec::sandbox, to_owner());
   describe(v, static_cast<const Placement*>(nullptr));
   describe(v, static_cast<const Program*>(nullptr));
   describe(v, static_cast<const Service*>(nullptr));
@@ -314,6 +319,7 @@ constexpr void describe(V& v, const Dependency*) {
   v("element", &Dependency::element);
   v("failed", &Dependency::failed);
 }
+constexpr void told_whole(const Dependency*) {}
 
 template <class V>
 constexpr void describe(V& v, const SignalAhead*) {
@@ -321,6 +327,7 @@ constexpr void describe(V& v, const SignalAhead*) {
   v("ahead_us", &SignalAhead::ahead, bounded::kSpan);
   v("script_only", &SignalAhead::script_only);
 }
+constexpr void told_whole(const SignalAhead*) {}
 
 template <class V>
 constexpr void describe(V& v, const StagedPath*) {
@@ -330,54 +337,54 @@ constexpr void describe(V& v, const StagedPath*) {
 
 template <class V>
 constexpr void describe(V& v, const JobSpec*) {
-  v("name", &JobSpec::name, bounded::kName);
-  v("front_end", &JobSpec::front_end, bounded::kName);
-  v("user", &JobSpec::user);
-  v("account", &JobSpec::account, bounded::kName);
-  v("qos", &JobSpec::qos, bounded::kName);
-  v("reservation", &JobSpec::reservation, bounded::kPhrase);
-  v("licenses", &JobSpec::licenses, bounded::kPhrase);
-  v("comment", &JobSpec::comment, bounded::kLines);
-  v("wckey", &JobSpec::wckey, bounded::kName);
-  v("partitions", &JobSpec::partitions, bounded::kNames);
-  v("groups", &JobSpec::groups, bounded::Items{kGroupsMax});
-  v("time_limit_us", &JobSpec::time_limit, bounded::kSpan);
-  v("time_min_us", &JobSpec::time_min, bounded::kSpan);
-  v("begin_us", &JobSpec::begin);
-  v("deadline_us", &JobSpec::deadline);
-  v("dependencies", &JobSpec::dependencies, bounded::Items{kDependenciesMax});
-  v("dependency_any", &JobSpec::dependency_any);
-  v("kill_on_invalid_dependency", &JobSpec::kill_on_invalid_dependency);
-  v("hold", &JobSpec::hold);
-  v("nice", &JobSpec::nice);
-  v("priority", &JobSpec::priority);
-  v("requeue", &JobSpec::requeue);
-  v("requeue_set", &JobSpec::requeue_set);
-  v("survive_node_loss", &JobSpec::survive_node_loss);
-  v("signal_ahead", &JobSpec::signal_ahead);
-  v("kill_wait_us", &JobSpec::kill_wait, bounded::Between{0, kKillWaitMax.us});
-  v("checkpoint_signal", &JobSpec::checkpoint_signal, bounded::kSignal);
-  v("checkpoint_file", &JobSpec::checkpoint_file, bounded::kPath);
-  v("checkpoint_line", &JobSpec::checkpoint_line, bounded::kName);
-  v("stage_in", &JobSpec::stage_in, bounded::Items{kStagedPathsMax});
-  v("stage_out", &JobSpec::stage_out, bounded::Items{kStagedPathsMax});
-  v("script", &JobSpec::script, bounded::kName);
-  v("environment", &JobSpec::environment, bounded::kName);
-  v("work_dir", &JobSpec::work_dir, bounded::kPath);
-  v("std_in", &JobSpec::std_in, bounded::kPath);
-  v("std_out", &JobSpec::std_out, bounded::kPath);
-  v("std_err", &JobSpec::std_err, bounded::kPath);
-  v("append", &JobSpec::append);
-  v("umask", &JobSpec::umask, bounded::kUmask);
-  v("submit_host", &JobSpec::submit_host, bounded::kName);
-  v("command", &JobSpec::command, bounded::kBytes);
-  v("interactive", &JobSpec::interactive);
-  v("options", &JobSpec::options, bounded::kVariables);
-  v("precedence", &JobSpec::precedence);
-  v("waits_its_turn", &JobSpec::waits_its_turn);
-  v("labels", &JobSpec::labels, bounded::kLabels);
-  v("scope", &JobSpec::scope, bounded::kName);
-  v("health_check", &JobSpec::health_check, bounded::kName);
+  v("name", &JobSpec::name, to_all(bounded::kName));
+  v("front_end", &JobSpec::front_end, to_all(bounded::kName));
+  v("user", &JobSpec::user, to_all());
+  v("account", &JobSpec::account, to_all(bounded::kName));
+  v("qos", &JobSpec::qos, to_all(bounded::kName));
+  v("reservation", &JobSpec::reservation, to_all(bounded::kPhrase));
+  v("licenses", &JobSpec::licenses, to_all(bounded::kPhrase));
+  v("comment", &JobSpec::comment, to_all(bounded::kLines));
+  v("wckey", &JobSpec::wckey, to_all(bounded::kName));
+  v("partitions", &JobSpec::partitions, to_all(bounded::kNames));
+  v("groups", &JobSpec::groups, to_all(bounded::Items{kGroupsMax}));
+  v("time_limit_us", &JobSpec::time_limit, to_all(bounded::kSpan));
+  v("time_min_us", &JobSpec::time_min, to_all(bounded::kSpan));
+  v("begin_us", &JobSpec::begin, to_all());
+  v("deadline_us", &JobSpec::deadline, to_all());
+  v("dependencies", &JobSpec::dependencies, to_all(bounded::Items{kDependenciesMax}));
+  v("dependency_any", &JobSpec::dependency_any, to_all());
+  v("kill_on_invalid_dependency", &JobSpec::kill_on_invalid_dependency, to_all());
+  v("hold", &JobSpec::hold, to_all());
+  v("nice", &JobSpec::nice, to_all());
+  v("priority", &JobSpec::priority, to_all());
+  v("requeue", &JobSpec::requeue, to_all());
+  v("requeue_set", &JobSpec::requeue_set, to_all());
+  v("survive_node_loss", &JobSpec::survive_node_loss, to_all());
+  v("signal_ahead", &JobSpec::signal_ahead, to_all());
+  v("kill_wait_us", &JobSpec::kill_wait, to_all(bounded::Between{0, kKillWaitMax.us}));
+  v("checkpoint_signal", &JobSpec::checkpoint_signal, to_all(bounded::kSignal));
+  v("checkpoint_file", &JobSpec::checkpoint_file, to_owner(bounded::kPath));
+  v("checkpoint_line", &JobSpec::checkpoint_line, to_owner(bounded::kName));
+  v("stage_in", &JobSpec::stage_in, to_owner(bounded::Items{kStagedPathsMax}));
+  v("stage_out", &JobSpec::stage_out, to_owner(bounded::Items{kStagedPathsMax}));
+  v("script", &JobSpec::script, to_owner(bounded::kName));
+  v("environment", &JobSpec::environment, to_owner(bounded::kName));
+  v("work_dir", &JobSpec::work_dir, to_all(bounded::kPath));
+  v("std_in", &JobSpec::std_in, to_owner(bounded::kPath));
+  v("std_out", &JobSpec::std_out, to_owner(bounded::kPath));
+  v("std_err", &JobSpec::std_err, to_owner(bounded::kPath));
+  v("append", &JobSpec::append, to_all());
+  v("umask", &JobSpec::umask, to_all(bounded::kUmask));
+  v("submit_host", &JobSpec::submit_host, to_all(bounded::kName));
+  v("command", &JobSpec::command, to_all(bounded::kBytes));
+  v("interactive", &JobSpec::interactive, to_all());
+  v("options", &JobSpec::options, to_owner(bounded::kVariables));
+  v("precedence", &JobSpec::precedence, to_all());
+  v("waits_its_turn", &JobSpec::waits_its_turn, to_all());
+  v("labels", &JobSpec::labels, to_owner(bounded::kLabels));
+  v("scope", &JobSpec::scope, to_owner(bounded::kName));
+  v("health_check", &JobSpec::health_check, to_all(bounded::kName));
 }
 
 inline std::optional<Fault> unacceptable(const JobSpec& spec) {
@@ -414,6 +421,7 @@ constexpr void describe(V& v, const WorkUse*) {
   v("gpu_us", &WorkUse::gpu, bounded::kSpan);
   v("gpu_memory_peak", &WorkUse::gpu_memory_peak);
 }
+constexpr void told_whole(const WorkUse*) {}
 
 template <class V>
 constexpr void describe(V& v, const ExitStatus*) {
@@ -422,6 +430,7 @@ constexpr void describe(V& v, const ExitStatus*) {
   v("oom", &ExitStatus::oom);
   v("not_opened", &ExitStatus::not_opened);
 }
+constexpr void told_whole(const ExitStatus*) {}
 
 template <class V>
 constexpr void describe(V& v, const Grant*) {
@@ -437,6 +446,7 @@ constexpr void describe(V& v, const Grant*) {
   v("whole_node", &Grant::whole_node);
   v("more_seats", &Grant::more_seats);
 }
+constexpr void told_whole(const Grant*) {}
 
 template <class V>
 constexpr void describe(V& v, const Allocation*) {
@@ -448,6 +458,7 @@ constexpr void describe(V& v, const Allocation*) {
   v("granted_us", &Allocation::granted);
   v("limit_us", &Allocation::limit, bounded::kSpan);
 }
+constexpr void told_whole(const Allocation*) {}
 
 template <class V>
 constexpr void describe(V& v, const Promise*) {
@@ -456,6 +467,7 @@ constexpr void describe(V& v, const Promise*) {
   v("grants", &Promise::grants, bounded::Ours{});
   v("held", &Promise::held);
 }
+constexpr void told_whole(const Promise*) {}
 
 template <class V>
 constexpr void describe(V& v, const Eviction*) {
@@ -464,6 +476,7 @@ constexpr void describe(V& v, const Eviction*) {
   v("at_us", &Eviction::at);
   v("nodes", &Eviction::nodes, bounded::Ours{});
 }
+constexpr void told_whole(const Eviction*) {}
 
 template <class V>
 constexpr void describe(V& v, const ArrayState*) {
@@ -476,51 +489,52 @@ constexpr void describe(V& v, const ArrayState*) {
   v("step", &ArrayState::step);
   v("cut_short", &ArrayState::cut_short);
 }
+constexpr void told_whole(const ArrayState*) {}
 
 template <class V>
 constexpr void describe(V& v, const Job*) {
-  v("meta", &Job::meta);
-  v.always("id", &Job::id);
-  v("spec", &Job::spec);
-  v.always("state", &Job::state);
-  v("hold", &Job::hold);
-  v("priority", &Job::priority);
-  v("attempt", &Job::attempt);
-  v("restarts", &Job::restarts);
-  v("preemptions", &Job::preemptions);
-  v("submitted_us", &Job::submitted);
-  v("eligible_us", &Job::eligible);
-  v("started_us", &Job::started);
-  v("ended_us", &Job::ended);
-  v("limit_end_us", &Job::limit_end);
-  v("begin_after_us", &Job::begin_after);
-  v("confirm_by_us", &Job::confirm_by);
-  v("hangs", &Job::hangs);
-  v("staged", &Job::staged);
-  v("warned", &Job::warned);
-  v("allocation", &Job::allocation);
-  v("members", &Job::members, bounded::MemberLetters{});
-  v("ending", &Job::ending);
-  v("requeue_after", &Job::requeue_after);
-  v("exit", &Job::exit);
-  v("derived_exit", &Job::derived_exit);
-  v("ran_on", &Job::ran_on, bounded::Ours{});
-  v("end_reason", &Job::end_reason, bounded::Ours{});
-  v("cancelled_by", &Job::cancelled_by);
-  v("next_step", &Job::next_step);
-  v("script_use", &Job::script_use);
-  v("first_step", &Job::first_step);
-  v("turn_us", &Job::turn);
-  v("predicted_us", &Job::predicted, bounded::kSpan);
-  v("promise", &Job::promise);
-  v("eviction", &Job::eviction);
-  v("checkpointed_us", &Job::checkpointed);
-  v("suspended_at_us", &Job::suspended_at);
-  v("suspended_before_us", &Job::suspended_before, bounded::kSpan);
-  v("pauses", &Job::pauses);
-  v("array", &Job::array);
-  v("array_job", &Job::array_job);
-  v("array_index", &Job::array_index);
+  v("meta", &Job::meta, to_all());
+  v.always("id", &Job::id, to_all());
+  v("spec", &Job::spec, to_all());
+  v.always("state", &Job::state, to_all());
+  v("hold", &Job::hold, to_all());
+  v("priority", &Job::priority, to_all());
+  v("attempt", &Job::attempt, to_all());
+  v("restarts", &Job::restarts, to_all());
+  v("preemptions", &Job::preemptions, to_all());
+  v("submitted_us", &Job::submitted, to_all());
+  v("eligible_us", &Job::eligible, to_all());
+  v("started_us", &Job::started, to_all());
+  v("ended_us", &Job::ended, to_all());
+  v("limit_end_us", &Job::limit_end, to_all());
+  v("begin_after_us", &Job::begin_after, to_all());
+  v("confirm_by_us", &Job::confirm_by, to_all());
+  v("hangs", &Job::hangs, to_all());
+  v("staged", &Job::staged, to_all());
+  v("warned", &Job::warned, to_all());
+  v("allocation", &Job::allocation, to_all());
+  v("members", &Job::members, to_all(bounded::MemberLetters{}));
+  v("ending", &Job::ending, to_all());
+  v("requeue_after", &Job::requeue_after, to_all());
+  v("exit", &Job::exit, to_all());
+  v("derived_exit", &Job::derived_exit, to_all());
+  v("ran_on", &Job::ran_on, to_all(bounded::Ours{}));
+  v("end_reason", &Job::end_reason, to_owner_and_the_word_to_all(bounded::Ours{}));
+  v("cancelled_by", &Job::cancelled_by, to_all());
+  v("next_step", &Job::next_step, to_all());
+  v("script_use", &Job::script_use, to_all());
+  v("first_step", &Job::first_step, to_all());
+  v("turn_us", &Job::turn, to_all());
+  v("predicted_us", &Job::predicted, to_all(bounded::kSpan));
+  v("promise", &Job::promise, to_all());
+  v("eviction", &Job::eviction, to_all());
+  v("checkpointed_us", &Job::checkpointed, to_all());
+  v("suspended_at_us", &Job::suspended_at, to_all());
+  v("suspended_before_us", &Job::suspended_before, to_all(bounded::kSpan));
+  v("pauses", &Job::pauses, to_all());
+  v("array", &Job::array, to_all());
+  v("array_job", &Job::array_job, to_all());
+  v("array_index", &Job::array_index, to_all());
 }
 
 }  // namespace lockstep

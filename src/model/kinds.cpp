@@ -1,12 +1,10 @@
 #include "model/kinds.h"
 
-#include <span>
+#include <algorithm>
 
-#include "model/accounting.h"
-#include "model/job.h"
-#include "model/records.h"
-#include "model/spec.h"
-#include "model/step.h"
+#include "model/faults.h"
+#include "model/job_fields.h"
+#include "model/record_fields.h"
 
 namespace lockstep {
 
@@ -20,82 +18,190 @@ constexpr bool in_order() {
 }
 static_assert(in_order() && std::size(kKinds) == std::variant_size_v<Record>, "kinds.def lists every kind in order");
 
+// What a field holds: of lists, references and the like what is in them.
+template <class M>
+struct Held {
+  using Type = M;
+  static constexpr bool kIsList = false;
+};
 template <class T>
-struct Private {
-  std::string_view path;
-  Visibility seen_by;
-  void (*clear)(T&);
+struct Held<std::vector<T>> : Held<T> {
+  static constexpr bool kIsList = true;
+};
+template <class T>
+struct Held<SharedList<T>> : Held<T> {
+  static constexpr bool kIsList = true;
+};
+template <class T>
+struct Held<std::optional<T>> : Held<T> {};
+template <class T>
+struct Held<Ref<T>> : Held<T> {};
+
+// Structs whose list says of each field who may see it.
+template <class T>
+concept ToldByField = Described<T> && !requires {
+  told_whole(static_cast<const T*>(nullptr));
 };
 
-// What runs, with which words and which input, is its owner's business. Names, sizes, states, nodes, working directory
-// and comment are public, as Slurm shows them.
-constexpr Private<StepSpec> kOfStepSpec[] = {
-    {"argv", Visibility::kOwner, [](StepSpec& s) { s.argv.clear(); }},
-    {"environment", Visibility::kOwner, [](StepSpec& s) { s.environment.clear(); }},
-    {"std_in", Visibility::kOwner, [](StepSpec& s) { s.std_in.clear(); }},
-    {"std_out", Visibility::kOwner, [](StepSpec& s) { s.std_out.clear(); }},
-    {"std_err", Visibility::kOwner, [](StepSpec& s) { s.std_err.clear(); }},
-    {"multi_prog", Visibility::kOwner, [](StepSpec& s) { s.multi_prog.clear(); }},
-    {"options", Visibility::kOwner, [](StepSpec& s) { s.options.clear(); }},
-    {"container", Visibility::kOwner, [](StepSpec& s) { s.container = {}; }},
+template <class How>
+concept SaysWho = requires {
+  How::kToldTo;
 };
+// Of a field that is everybody's, single parts may not be. Whoever sees another one sees all of what it holds.
+template <class How>
+inline constexpr bool kIsOpen = false;
+template <class How>
+inline constexpr bool kIsOpen<Told<How, Visibility::kEveryone>> = true;
 
-template <auto kMember>
-void clear_in_groups(JobSpec& spec) {
-  for (GroupSpec& group : spec.groups.edit()) group.*kMember = {};
-}
+// Whom one has to be to see all of a T.
+template <class T>
+constexpr Visibility sees_all();
 
-constexpr Private<JobSpec> kOfJobSpec[] = {
-    {"groups[].argv", Visibility::kOwner, clear_in_groups<&GroupSpec::argv>},
-    {"groups[].env", Visibility::kOwner, clear_in_groups<&GroupSpec::env>},
-    {"groups[].probes", Visibility::kOwner, clear_in_groups<&GroupSpec::probes>},
-    {"groups[].container", Visibility::kOwner, clear_in_groups<&GroupSpec::container>},
-    {"script", Visibility::kOwner, [](JobSpec& s) { s.script.clear(); }},
-    {"environment", Visibility::kOwner, [](JobSpec& s) { s.environment.clear(); }},
-    {"std_in", Visibility::kOwner, [](JobSpec& s) { s.std_in.clear(); }},
-    {"std_out", Visibility::kOwner, [](JobSpec& s) { s.std_out.clear(); }},
-    {"std_err", Visibility::kOwner, [](JobSpec& s) { s.std_err.clear(); }},
-    {"options", Visibility::kOwner, [](JobSpec& s) { s.options.clear(); }},
-    {"labels", Visibility::kOwner, [](JobSpec& s) { s.labels.clear(); }},
-};
+class MostPrivate {
+ public:
+  template <class Of, class M, class How = bounded::Plain>
+  constexpr void operator()(std::string_view, M Of::*, const How& = {}) {
+    static_assert(SaysWho<How>, "the list of fields says of each who may see it: to_all(), to_owner(), … (told_to.h)");
+    if constexpr (SaysWho<How>)
+      most_ = std::max(most_, How::kToldTo);
+    if constexpr (kIsOpen<How>)
+      most_ = std::max(most_, sees_all<typename Held<M>::Type>());
+  }
+  template <class Of, class M, class How = bounded::Plain>
+  constexpr void always(std::string_view key, M Of::*member, const How& how = {}) {
+    (*this)(key, member, how);
+  }
+  constexpr Visibility most() const { return most_; }
 
-constexpr Private<JoinToken> kOfToken[] = {
-    {"secret_sha256", Visibility::kAdministrator, [](JoinToken& t) { t.secret_sha256.clear(); }},
+ private:
+  Visibility most_ = Visibility::kEveryone;
 };
 
 template <class T>
-void add_fields(std::vector<PrivateField>& out, std::string_view prefix, std::span<const Private<T>> fields) {
-  for (const Private<T>& field : fields) out.push_back({std::string(prefix).append(field.path), field.seen_by});
+constexpr Visibility sees_all() {
+  MostPrivate fields;
+  if constexpr (ToldByField<T>)
+    describe(fields, static_cast<const T*>(nullptr));
+  return fields.most();
+}
+template <class M>
+constexpr bool holds_private() {
+  return sees_all<typename Held<M>::Type>() > Visibility::kEveryone;
+}
+template <class How, class M>
+inline constexpr bool kIsWalked = false;
+template <class How, class M>
+inline constexpr bool kIsWalked<Told<How, Visibility::kEveryone>, M> = holds_private<M>();
+
+template <class T>
+void take_away(T& value, Visibility viewer);
+
+template <class T>
+void take_away_within(T& value, Visibility viewer) {
+  take_away(value, viewer);
+}
+template <class T>
+void take_away_within(std::vector<T>& list, Visibility viewer) {
+  for (T& item : list) take_away_within(item, viewer);
+}
+template <class T>
+void take_away_within(SharedList<T>& list, Visibility viewer) {
+  if (!list.empty())
+    take_away_within(list.edit(), viewer);
+}
+template <class T>
+void take_away_within(std::optional<T>& value, Visibility viewer) {
+  if (value)
+    take_away_within(*value, viewer);
+}
+template <class T>
+void take_away_within(Ref<T>& ref, Visibility viewer) {
+  if (!ref)
+    return;
+  T shown = *ref;
+  take_away(shown, viewer);
+  ref = std::make_shared<const T>(std::move(shown));
 }
 
-template <class T, std::size_t N>
-T without(const T& value, const Private<T> (&fields)[N], Visibility viewer) {
-  T shown = value;
-  for (const Private<T>& field : fields)
-    if (viewer < field.seen_by)
-      field.clear(shown);
-  return shown;
+template <class T>
+class Taker {
+ public:
+  Taker(T& shown, Visibility viewer) : shown_(shown), viewer_(viewer) {}
+  template <class Of, class M, class How>
+  void operator()(std::string_view, M Of::*member, const How& how) {
+    static const T kNone{};
+    if (viewer_ < How::kToldTo)
+      shown_.*member = left_of(shown_.*member, kNone.*member, how);
+    else if constexpr (kIsWalked<How, M>)
+      take_away_within(shown_.*member, viewer_);
+  }
+  template <class Of, class M, class How>
+  void always(std::string_view key, M Of::*member, const How& how) {
+    (*this)(key, member, how);
+  }
+
+ private:
+  template <class M, class How>
+  static M left_of(const M&, const M& none, const How&) {
+    return none;
+  }
+  template <class How>
+  static SharedText left_of(const SharedText& text, const SharedText&, const ToldByWord<How>&) {
+    return text.substr(0, text.find(' '));
+  }
+
+  T& shown_;
+  const Visibility viewer_;
+};
+
+template <class T>
+void take_away(T& value, Visibility viewer) {
+  Taker<T> fields(value, viewer);
+  describe(fields, static_cast<const T*>(nullptr));
 }
 
-template <class T, std::size_t N>
-void take_away(Ref<T>& ref, const Private<T> (&fields)[N], Visibility viewer) {
-  if (ref)
-    ref = std::make_shared<const T>(without(*ref, fields, viewer));
+class PrivateNames {
+ public:
+  PrivateNames(std::vector<PrivateField>& out, std::string prefix) : out_(out), prefix_(std::move(prefix)) {}
+  template <class Of, class M, class How>
+  void operator()(std::string_view key, M Of::*, const How&) {
+    using Inner = typename Held<M>::Type;
+    std::string path = prefix_ + std::string(key);
+    if (How::kToldTo > Visibility::kEveryone) {
+      out_.push_back({std::move(path), How::kToldTo});
+    } else if constexpr (kIsWalked<How, M>) {
+      PrivateNames inner(out_, path + (Held<M>::kIsList ? "[]." : "."));
+      describe(inner, static_cast<const Inner*>(nullptr));
+    }
+  }
+  template <class Of, class M, class How>
+  void always(std::string_view key, M Of::*member, const How& how) {
+    (*this)(key, member, how);
+  }
+
+ private:
+  std::vector<PrivateField>& out_;
+  std::string prefix_;
+};
+
+template <class T>
+std::vector<PrivateField> private_fields_of() {
+  std::vector<PrivateField> out;
+  if constexpr (ToldByField<T>) {
+    PrivateNames fields(out, "");
+    describe(fields, static_cast<const T*>(nullptr));
+  }
+  return out;
 }
 
 }  // namespace
 
 std::vector<PrivateField> private_fields(Kind kind) {
-  std::vector<PrivateField> out;
-  if (kind == Kind::kJob) {
-    add_fields<JobSpec>(out, "spec.", kOfJobSpec);
-    add_fields<StepSpec>(out, "first_step.", kOfStepSpec);
-  } else if (kind == Kind::kStep) {
-    add_fields<StepSpec>(out, "spec.", kOfStepSpec);
-  } else if (kind == Kind::kToken) {
-    add_fields<JoinToken>(out, "", kOfToken);
-  }
-  return out;
+  static constexpr std::vector<PrivateField> (*kOf[])() = {
+#define KIND(type, name, word, table, count, seen) private_fields_of<type>,
+#include "model/kinds.def"
+  };
+  return kOf[static_cast<std::size_t>(kind)]();
 }
 
 UserId owner_of(const Record& record) {
@@ -103,6 +209,8 @@ UserId owner_of(const Record& record) {
     return (*job)->spec ? (*job)->spec->user : UserId{};
   if (const auto* step = std::get_if<Ref<Step>>(&record))
     return (*step)->user;
+  if (const auto* task = std::get_if<Ref<Task>>(&record))
+    return (*task)->user;
   if (const auto* user = std::get_if<Ref<User>>(&record))
     return (*user)->id;
   if (const auto* usage = std::get_if<Ref<Usage>>(&record))
@@ -110,25 +218,18 @@ UserId owner_of(const Record& record) {
   return {};
 }
 
-Record as_seen_by(const Record& record, Visibility viewer) {
-  if (viewer == Visibility::kAdministrator)
-    return record;
-  if (const auto* token = std::get_if<Ref<JoinToken>>(&record))
-    return std::make_shared<const JoinToken>(without(**token, kOfToken, viewer));
-  if (viewer == Visibility::kOwner)
-    return record;
-  if (const auto* ref = std::get_if<Ref<Job>>(&record)) {
-    Job job = **ref;
-    take_away(job.spec, kOfJobSpec, viewer);
-    take_away(job.first_step, kOfStepSpec, viewer);
-    return std::make_shared<const Job>(std::move(job));
-  }
-  if (const auto* ref = std::get_if<Ref<Step>>(&record)) {
-    Step step = **ref;
-    take_away(step.spec, kOfStepSpec, viewer);
-    return std::make_shared<const Step>(std::move(step));
-  }
-  return record;
+VisibleRecord as_seen_by(const Record& record, Visibility viewer) {
+  return std::visit(
+      [&]<class T>(const Ref<T>& ref) {
+        if constexpr (holds_private<T>())
+          if (viewer < sees_all<T>()) {
+            T shown = *ref;
+            take_away(shown, viewer);
+            return VisibleRecord(Record(std::make_shared<const T>(std::move(shown))));
+          }
+        return VisibleRecord(record);
+      },
+      record);
 }
 
 }  // namespace lockstep

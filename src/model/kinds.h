@@ -7,16 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "model/change.h"
+#include "model/visible.h"
 
 namespace lockstep {
-
-// Each sees what those before it see.
-enum class Visibility : unsigned char {
-  kEveryone,       // every user of the cluster
-  kOwner,          // the user it belongs to
-  kAdministrator,  // administrators of the cluster
-};
 
 struct KindRow {
   Kind kind = Kind::kCluster;
@@ -51,7 +44,8 @@ std::vector<PrivateField> private_fields(Kind kind);
 UserId owner_of(const Record& record);
 
 // The record as somebody of that standing sees it: private fields are at their defaults. The same record where there is
-// nothing to take away. Whether it may be seen at all is visibility_of().
-Record as_seen_by(const Record& record, Visibility viewer);
+// nothing to take away. Whether it may be seen at all is visibility_of(). What a caller is sent is made by this alone
+// (model/visible.h).
+VisibleRecord as_seen_by(const Record& record, Visibility viewer);
 
 }  // namespace lockstep

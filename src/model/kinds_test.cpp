@@ -5,10 +5,8 @@
 
 #include <algorithm>
 
-#include "model/job.h"
-#include "model/records.h"
-#include "model/spec.h"
-#include "model/step.h"
+#include "model/job_fields.h"
+#include "model/record_fields.h"
 
 namespace lockstep {
 namespace {
@@ -60,8 +58,8 @@ TEST(Kinds, RowsAreInOrder) {
 TEST(Kinds, OthersSeeAJobWithoutItsWords) {
   const Record record = std::make_shared<const Job>(secret_job());
   EXPECT_EQ(owner_of(record), UserId{7});
-  EXPECT_EQ(as_seen_by(record, Visibility::kOwner), record);
-  const Job shown = *std::get<Ref<Job>>(as_seen_by(record, Visibility::kEveryone));
+  EXPECT_EQ(as_seen_by(record, Visibility::kOwner).record(), record);
+  const Job shown = *as_seen_by(record, Visibility::kEveryone).as<Job>();
   EXPECT_EQ(shown.spec->name, "train");
   EXPECT_EQ(shown.spec->comment, "public");
   EXPECT_TRUE(shown.spec->script.empty() && shown.spec->environment.empty() && shown.spec->options.empty());
@@ -80,22 +78,51 @@ TEST(Kinds, OthersSeeAStepWithoutItsWords) {
   step.spec = secret_step();
   const Record record = std::make_shared<const Step>(step);
   EXPECT_EQ(owner_of(record), UserId{7});
-  const StepSpec shown = *std::get<Ref<Step>>(as_seen_by(record, Visibility::kEveryone))->spec;
+  const StepSpec shown = *as_seen_by(record, Visibility::kEveryone).as<Step>()->spec;
   EXPECT_EQ(shown.name, "train");
   EXPECT_TRUE(shown.argv.empty() && shown.environment.empty() && shown.multi_prog.empty() && shown.options.empty());
   EXPECT_TRUE(shown.std_in.empty() && shown.std_out.empty() && shown.std_err.empty() && shown.container.image.empty());
   EXPECT_TRUE(lists(Kind::kStep, "spec.multi_prog"));
 }
 
-TEST(Kinds, OnlyAdministratorsSeeTheHashOfAToken) {
+TEST(Kinds, OthersSeeATaskWithoutItsContainersAndTheWordOfAnEnd) {
+  Task task;
+  task.user = UserId{7};
+  task.address = "10.0.0.1";
+  task.reason = "image secret";
+  task.containers = {ContainerStatus{.name = "main", .message = "secret"}};
+  const Record record = std::make_shared<const Task>(task);
+  EXPECT_EQ(owner_of(record), UserId{7});
+  EXPECT_EQ(as_seen_by(record, Visibility::kOwner).record(), record);
+  const Task shown = *as_seen_by(record, Visibility::kEveryone).as<Task>();
+  EXPECT_TRUE(shown.address.empty() && shown.reason.empty() && shown.containers.empty());
+
+  Job job = secret_job();
+  job.end_reason = "StageInFailed n1: /home/alice/secret";
+  const Record ended = std::make_shared<const Job>(job);
+  EXPECT_EQ(as_seen_by(ended, Visibility::kEveryone).as<Job>()->end_reason, "StageInFailed");
+  EXPECT_EQ(as_seen_by(ended, Visibility::kOwner).as<Job>()->end_reason, job.end_reason);
+}
+
+TEST(Kinds, NobodySeesTheHashOfAToken) {
   JoinToken token;
   token.meta.name = "t1";
   token.secret_sha256 = "hash";
   const Record record = std::make_shared<const JoinToken>(token);
-  EXPECT_EQ(as_seen_by(record, Visibility::kAdministrator), record);
-  const JoinToken shown = *std::get<Ref<JoinToken>>(as_seen_by(record, Visibility::kOwner));
+  const JoinToken shown = *as_seen_by(record, Visibility::kAdministrator).as<JoinToken>();
   EXPECT_EQ(shown.secret_sha256, "");
   EXPECT_EQ(shown.meta.name, "t1");
+}
+
+TEST(Kinds, AFieldSaysWhoSeesIt) {
+  static_assert(told_to(&JobSpec::script) == Visibility::kOwner);
+  static_assert(told_to(&Program::argv) == Visibility::kOwner);
+  static_assert(told_to(&JobSpec::comment) == Visibility::kEveryone);
+  static_assert(told_to(&Node::certificate) == Visibility::kAdministrator);
+  static_assert(told_to(&JoinToken::secret_sha256) == Visibility::kNobody);
+  EXPECT_TRUE(lists(Kind::kUser, "home") && lists(Kind::kTask, "containers") && lists(Kind::kNode, "certificate"));
+  EXPECT_TRUE(lists(Kind::kJob, "spec.groups[].sandbox") && lists(Kind::kHealthCheck, "script"));
+  EXPECT_FALSE(lists(Kind::kJob, "spec.name"));
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "model/accounting_fields.h"
-#include "model/bounded.h"
 #include "model/records.h"
+#include "model/told_to.h"
 
 namespace lockstep {
 
@@ -18,22 +18,22 @@ constexpr void describe(V& v, const OwnerRef*) {
 
 template <class V>
 constexpr void describe(V& v, const MetaExtra*) {
-  v("labels", &MetaExtra::labels, bounded::kLabels);
-  v("annotations", &MetaExtra::annotations, bounded::kLabels);
-  v("owners", &MetaExtra::owners, bounded::Items{kOwnersMax});
-  v("finalizers", &MetaExtra::finalizers, bounded::kNames);
-  v("deleting_us", &MetaExtra::deleting);
+  v("labels", &MetaExtra::labels, to_owner(bounded::kLabels));
+  v("annotations", &MetaExtra::annotations, to_owner(bounded::kLabels));
+  v("owners", &MetaExtra::owners, to_owner(bounded::Items{kOwnersMax}));
+  v("finalizers", &MetaExtra::finalizers, to_owner(bounded::kNames));
+  v("deleting_us", &MetaExtra::deleting, to_all());
 }
 
 template <class V>
 constexpr void describe(V& v, const Meta*) {
-  v("ns", &Meta::ns, bounded::kName);
-  v("name", &Meta::name, bounded::kName);
-  v("uid", &Meta::uid);
-  v("seq", &Meta::seq);
-  v("generation", &Meta::generation);
-  v("created_us", &Meta::created);
-  v("extra", &Meta::extra);
+  v("ns", &Meta::ns, to_all(bounded::kName));
+  v("name", &Meta::name, to_all(bounded::kName));
+  v("uid", &Meta::uid, to_all());
+  v("seq", &Meta::seq, to_all());
+  v("generation", &Meta::generation, to_all());
+  v("created_us", &Meta::created, to_all());
+  v("extra", &Meta::extra, to_all());
 }
 
 template <class V>
@@ -49,19 +49,20 @@ constexpr void describe(V& v, const Cluster*) {
   v("away_since_us", &Cluster::away_since);
   v("back_at_us", &Cluster::back_at);
 }
+constexpr void told_whole(const Cluster*) {}
 
 template <class V>
 constexpr void describe(V& v, const User*) {
-  v("meta", &User::meta);
-  v.always("id", &User::id);
-  v("realm", &User::realm, bounded::kName);
-  v.always("uid", &User::uid);
-  v.always("gid", &User::gid);
-  v("groups", &User::groups, bounded::Items{kGroupIdsMax});
-  v("home", &User::home, bounded::kPath);
-  v("shell", &User::shell, bounded::kPath);
-  v("account", &User::account, bounded::kName);
-  v("admin", &User::admin);
+  v("meta", &User::meta, to_all());
+  v.always("id", &User::id, to_all());
+  v("realm", &User::realm, to_all(bounded::kName));
+  v.always("uid", &User::uid, to_all());
+  v.always("gid", &User::gid, to_all());
+  v("groups", &User::groups, to_owner(bounded::Items{kGroupIdsMax}));
+  v("home", &User::home, to_owner(bounded::kPath));
+  v("shell", &User::shell, to_owner(bounded::kPath));
+  v("account", &User::account, to_all(bounded::kName));
+  v("admin", &User::admin, to_all());
 }
 
 template <class V>
@@ -69,6 +70,7 @@ constexpr void describe(V& v, const TopologyLeaf*) {
   v("path", &TopologyLeaf::path, bounded::kLevels);
   v("nodes", &TopologyLeaf::nodes, bounded::kAllNodes);
 }
+constexpr void told_whole(const TopologyLeaf*) {}
 
 template <class V>
 constexpr void describe(V& v, const Topology*) {
@@ -77,6 +79,7 @@ constexpr void describe(V& v, const Topology*) {
   v("leaves", &Topology::leaves, bounded::Items{kLeavesMax});
   v("blocks", &Topology::blocks);
 }
+constexpr void told_whole(const Topology*) {}
 
 template <class V>
 constexpr void describe(V& v, const PackingClass*) {
@@ -87,6 +90,7 @@ constexpr void describe(V& v, const PackingClass*) {
   v("weight", &PackingClass::weight);
   v("price", &PackingClass::price);
 }
+constexpr void told_whole(const PackingClass*) {}
 
 template <class V>
 constexpr void describe(V& v, const Packing*) {
@@ -96,6 +100,7 @@ constexpr void describe(V& v, const Packing*) {
   v("steps", &Packing::steps);
   v("classes", &Packing::classes, bounded::Ours{});
 }
+constexpr void told_whole(const Packing*) {}
 
 template <class V>
 constexpr void describe(V& v, const Partition*) {
@@ -120,6 +125,7 @@ constexpr void describe(V& v, const Partition*) {
   v("grace_us", &Partition::grace, bounded::kSpan);
   v("segment", &Partition::segment);
 }
+constexpr void told_whole(const Partition*) {}
 
 template <class V>
 constexpr void describe(V& v, const Device*) {
@@ -134,6 +140,7 @@ constexpr void describe(V& v, const Device*) {
   v("healthy", &Device::healthy);
   v("mig", &Device::mig);
 }
+constexpr void told_whole(const Device*) {}
 
 template <class V>
 constexpr void describe(V& v, const Unconfirmed*) {
@@ -142,6 +149,7 @@ constexpr void describe(V& v, const Unconfirmed*) {
   v("since_us", &Unconfirmed::since);
   v("forgiven", &Unconfirmed::forgiven);
 }
+constexpr void told_whole(const Unconfirmed*) {}
 
 template <class V>
 constexpr void describe(V& v, const HealthFinding*) {
@@ -154,22 +162,23 @@ constexpr void describe(V& v, const HealthFinding*) {
   v("timed_out", &HealthFinding::timed_out);
   v("closes", &HealthFinding::closes);
 }
+constexpr void told_whole(const HealthFinding*) {}
 
 template <class V>
 constexpr void describe(V& v, const HealthCheck*) {
-  v("meta", &HealthCheck::meta);
-  v("user", &HealthCheck::user, bounded::kName);
-  v("account", &HealthCheck::account, bounded::kName);
-  v("script", &HealthCheck::script, bounded::kLines);
-  v("every_us", &HealthCheck::every, bounded::kSpan);
-  v("time_limit_us", &HealthCheck::time_limit, bounded::kSpan);
-  v("nodes", &HealthCheck::nodes, bounded::kAllNodes);
-  v("node_class", &HealthCheck::node_class, bounded::kName);
-  v("partition", &HealthCheck::partition, bounded::kName);
-  v("gpus", &HealthCheck::gpus);
-  v("output", &HealthCheck::output, bounded::Text{kPathBytesMax});
-  v("on_failure", &HealthCheck::on_failure);
-  v("changed_us", &HealthCheck::changed);
+  v("meta", &HealthCheck::meta, to_all());
+  v("user", &HealthCheck::user, to_all(bounded::kName));
+  v("account", &HealthCheck::account, to_all(bounded::kName));
+  v("script", &HealthCheck::script, to_admins(bounded::kLines));
+  v("every_us", &HealthCheck::every, to_all(bounded::kSpan));
+  v("time_limit_us", &HealthCheck::time_limit, to_all(bounded::kSpan));
+  v("nodes", &HealthCheck::nodes, to_all(bounded::kAllNodes));
+  v("node_class", &HealthCheck::node_class, to_all(bounded::kName));
+  v("partition", &HealthCheck::partition, to_all(bounded::kName));
+  v("gpus", &HealthCheck::gpus, to_all());
+  v("output", &HealthCheck::output, to_admins(bounded::Text{kPathBytesMax}));
+  v("on_failure", &HealthCheck::on_failure, to_all());
+  v("changed_us", &HealthCheck::changed, to_all());
 }
 
 template <class V>
@@ -181,52 +190,53 @@ constexpr void describe(V& v, const Shortage*) {
   v("since_us", &Shortage::since);
   v("measured_us", &Shortage::measured);
 }
+constexpr void told_whole(const Shortage*) {}
 
 template <class V>
 constexpr void describe(V& v, const Node*) {
-  v("meta", &Node::meta);
-  v.always("id", &Node::id);
-  v("address", &Node::address, bounded::kName);
-  v("task_range", &Node::task_range, bounded::kName);
-  v("hostname", &Node::hostname, bounded::kName);
-  v("boot_id", &Node::boot_id, bounded::kName);
-  v("version", &Node::version, bounded::kName);
-  v("sockets", &Node::sockets, bounded::Between{0, CoreSet::kCapacity});
-  v.always("cores", &Node::cores, bounded::Between{1, CoreSet::kCapacity});
-  v("threads_per_core", &Node::threads_per_core, bounded::Between{0, CoreSet::kCapacity});
-  v.always("memory_mb", &Node::memory_mb, bounded::kMegabytes);
-  v("tmp_disk_mb", &Node::tmp_disk_mb, bounded::kMegabytes);
-  v("numa", &Node::numa, bounded::Items{CoreSet::kCapacity});
-  v("devices", &Node::devices, bounded::Items{DeviceSet::kCapacity});
-  v("counted", &Node::counted, bounded::Items{2 * kAsksMax});
-  v("added_counted", &Node::added_counted, bounded::Items{kAsksMax});
-  v("labels", &Node::labels, bounded::kLabels);
-  v("marks", &Node::marks, bounded::Items{kRulesMax});
-  v("features", &Node::features, bounded::kNames);
-  v("domains", &Node::domains, bounded::kLevels);
-  v("weight", &Node::weight);
-  v.always("link", &Node::link);
-  v("drain", &Node::drain);
-  v("unfit", &Node::unfit);
-  v("unconfirmed", &Node::unconfirmed, bounded::Items{kUnconfirmedMax});
-  v("health", &Node::health, bounded::Items{kHealthChecksMax});
-  v("reason", &Node::reason, bounded::kLines);
-  v("reason_by", &Node::reason_by);
-  v("word", &Node::word, bounded::kLines);
-  v("word_at_us", &Node::word_at);
-  v("reason_at_us", &Node::reason_at);
-  v("boot_at_us", &Node::boot_at);
-  v("seen_at_us", &Node::seen_at);
-  v("shortages", &Node::shortages, bounded::Items{kShortagesMax});
-  v("has_fence_hook", &Node::has_fence_hook);
-  v("hooks_take_us", &Node::hooks_take);
-  v("certificate", &Node::certificate, bounded::kName);
-  v("next_certificate", &Node::next_certificate, bounded::kName);
-  v("replaced", &Node::replaced);
-  v("trust_administrators", &Node::trust_administrators);
-  v("node_class", &Node::node_class, bounded::kName);
-  v("own_features", &Node::own_features, bounded::kNames);
-  v("own_weight", &Node::own_weight);
+  v("meta", &Node::meta, to_all());
+  v.always("id", &Node::id, to_all());
+  v("address", &Node::address, to_all(bounded::kName));
+  v("task_range", &Node::task_range, to_all(bounded::kName));
+  v("hostname", &Node::hostname, to_all(bounded::kName));
+  v("boot_id", &Node::boot_id, to_admins(bounded::kName));
+  v("version", &Node::version, to_all(bounded::kName));
+  v("sockets", &Node::sockets, to_all(bounded::Between{0, CoreSet::kCapacity}));
+  v.always("cores", &Node::cores, to_all(bounded::Between{1, CoreSet::kCapacity}));
+  v("threads_per_core", &Node::threads_per_core, to_all(bounded::Between{0, CoreSet::kCapacity}));
+  v.always("memory_mb", &Node::memory_mb, to_all(bounded::kMegabytes));
+  v("tmp_disk_mb", &Node::tmp_disk_mb, to_all(bounded::kMegabytes));
+  v("numa", &Node::numa, to_all(bounded::Items{CoreSet::kCapacity}));
+  v("devices", &Node::devices, to_all(bounded::Items{DeviceSet::kCapacity}));
+  v("counted", &Node::counted, to_all(bounded::Items{2 * kAsksMax}));
+  v("added_counted", &Node::added_counted, to_all(bounded::Items{kAsksMax}));
+  v("labels", &Node::labels, to_all(bounded::kLabels));
+  v("marks", &Node::marks, to_all(bounded::Items{kRulesMax}));
+  v("features", &Node::features, to_all(bounded::kNames));
+  v("domains", &Node::domains, to_all(bounded::kLevels));
+  v("weight", &Node::weight, to_all());
+  v.always("link", &Node::link, to_all());
+  v("drain", &Node::drain, to_all());
+  v("unfit", &Node::unfit, to_all());
+  v("unconfirmed", &Node::unconfirmed, to_all(bounded::Items{kUnconfirmedMax}));
+  v("health", &Node::health, to_all(bounded::Items{kHealthChecksMax}));
+  v("reason", &Node::reason, to_all(bounded::kLines));
+  v("reason_by", &Node::reason_by, to_all());
+  v("word", &Node::word, to_all(bounded::kLines));
+  v("word_at_us", &Node::word_at, to_all());
+  v("reason_at_us", &Node::reason_at, to_all());
+  v("boot_at_us", &Node::boot_at, to_all());
+  v("seen_at_us", &Node::seen_at, to_all());
+  v("shortages", &Node::shortages, to_all(bounded::Items{kShortagesMax}));
+  v("has_fence_hook", &Node::has_fence_hook, to_all());
+  v("hooks_take_us", &Node::hooks_take, to_all());
+  v("certificate", &Node::certificate, to_admins(bounded::kName));
+  v("next_certificate", &Node::next_certificate, to_admins(bounded::kName));
+  v("replaced", &Node::replaced, to_all());
+  v("trust_administrators", &Node::trust_administrators, to_admins());
+  v("node_class", &Node::node_class, to_all(bounded::kName));
+  v("own_features", &Node::own_features, to_all(bounded::kNames));
+  v("own_weight", &Node::own_weight, to_all());
 }
 
 template <class V>
@@ -240,6 +250,7 @@ constexpr void describe(V& v, const NodeClass*) {
   v("gpus", &NodeClass::gpus);
   v("gpu_type", &NodeClass::gpu_type, bounded::kName);
 }
+constexpr void told_whole(const NodeClass*) {}
 
 template <class V>
 constexpr void describe(V& v, const IssuedCertificate*) {
@@ -247,63 +258,64 @@ constexpr void describe(V& v, const IssuedCertificate*) {
   v.always("certificate", &IssuedCertificate::certificate, bounded::kName);
   v("until_us", &IssuedCertificate::until);
 }
+constexpr void told_whole(const IssuedCertificate*) {}
 
 template <class V>
 constexpr void describe(V& v, const JoinToken*) {
-  v("meta", &JoinToken::meta);
-  v("secret_sha256", &JoinToken::secret_sha256, bounded::kName);
-  v.always("role", &JoinToken::role);
-  v("realm", &JoinToken::realm, bounded::kName);
-  v("node", &JoinToken::node, bounded::Text{kHostListBytesMax});
-  v("expires_us", &JoinToken::expires);
-  v("used", &JoinToken::used);
-  v("uses_left", &JoinToken::uses_left);
-  v("replace", &JoinToken::replace);
-  v("trust_administrators", &JoinToken::trust_administrators);
-  v("issued", &JoinToken::issued, bounded::Items{kTokenUsesMax});
+  v("meta", &JoinToken::meta, to_admins());
+  v("secret_sha256", &JoinToken::secret_sha256, to_nobody(bounded::kName));
+  v.always("role", &JoinToken::role, to_admins());
+  v("realm", &JoinToken::realm, to_admins(bounded::kName));
+  v("node", &JoinToken::node, to_admins(bounded::Text{kHostListBytesMax}));
+  v("expires_us", &JoinToken::expires, to_admins());
+  v("used", &JoinToken::used, to_admins());
+  v("uses_left", &JoinToken::uses_left, to_admins());
+  v("replace", &JoinToken::replace, to_admins());
+  v("trust_administrators", &JoinToken::trust_administrators, to_admins());
+  v("issued", &JoinToken::issued, to_admins(bounded::Items{kTokenUsesMax}));
 }
 
 template <class V>
 constexpr void describe(V& v, const StepSpec*) {
-  v("name", &StepSpec::name, bounded::kName);
-  v("argv", &StepSpec::argv, bounded::kArgv);
-  v("environment", &StepSpec::environment, bounded::kName);
-  v("work_dir", &StepSpec::work_dir, bounded::kPath);
-  v("std_in", &StepSpec::std_in, bounded::kPath);
-  v("std_out", &StepSpec::std_out, bounded::kPath);
-  v("std_err", &StepSpec::std_err, bounded::kPath);
-  v("append", &StepSpec::append);
-  v("nodes", &StepSpec::nodes);
-  v("tasks", &StepSpec::tasks, bounded::Between{0, kStepTasksMax});
-  v("tasks_per_node", &StepSpec::tasks_per_node, bounded::Between{0, kTasksPerNodeMax});
-  v("cores_per_task", &StepSpec::cores_per_task, bounded::kCount);
-  v("devices_per_node", &StepSpec::devices_per_node, bounded::Items{kAsksMax});
-  v("devices_per_task", &StepSpec::devices_per_task, bounded::Items{kAsksMax});
-  v("devices_total", &StepSpec::devices_total, bounded::kCount);
-  v("memory_mb", &StepSpec::memory_mb, bounded::Between{-1, kMegabytesMax});
-  v("only_nodes", &StepSpec::only_nodes, bounded::kNodeNames);
-  v("exclude_nodes", &StepSpec::exclude_nodes, bounded::kNodeNames);
-  v("relative", &StepSpec::relative);
-  v("overlap", &StepSpec::overlap);
-  v("exact", &StepSpec::exact);
-  v("overcommit", &StepSpec::overcommit);
-  v("whole", &StepSpec::whole);
-  v("sole", &StepSpec::sole);
-  v("immediate", &StepSpec::immediate);
-  v("distribution", &StepSpec::distribution, bounded::kName);
-  v("group", &StepSpec::group);
-  v("pty", &StepSpec::pty);
-  v("pty_rows", &StepSpec::pty_rows);
-  v("pty_columns", &StepSpec::pty_columns);
-  v("label", &StepSpec::label);
-  v("unbuffered", &StepSpec::unbuffered);
-  v("kill_on_bad_exit", &StepSpec::kill_on_bad_exit);
-  v("wait_after_first_us", &StepSpec::wait_after_first, bounded::kSpan);
-  v("umask", &StepSpec::umask, bounded::kUmask);
-  v("multi_prog", &StepSpec::multi_prog, bounded::TextLists{2 * kArgvWordsMax, kArgvBytesMax});
-  v("options", &StepSpec::options, bounded::kVariables);
-  v("container", &StepSpec::container);
-  v("pmi", &StepSpec::pmi);
+  v("name", &StepSpec::name, to_all(bounded::kName));
+  v("argv", &StepSpec::argv, to_owner(bounded::kArgv));
+  v("environment", &StepSpec::environment, to_owner(bounded::kName));
+  v("work_dir", &StepSpec::work_dir, to_all(bounded::kPath));
+  v("std_in", &StepSpec::std_in, to_owner(bounded::kPath));
+  v("std_out", &StepSpec::std_out, to_owner(bounded::kPath));
+  v("std_err", &StepSpec::std_err, to_owner(bounded::kPath));
+  v("append", &StepSpec::append, to_all());
+  v("nodes", &StepSpec::nodes, to_all());
+  v("tasks", &StepSpec::tasks, to_all(bounded::Between{0, kStepTasksMax}));
+  v("tasks_per_node", &StepSpec::tasks_per_node, to_all(bounded::Between{0, kTasksPerNodeMax}));
+  v("cores_per_task", &StepSpec::cores_per_task, to_all(bounded::kCount));
+  v("devices_per_node", &StepSpec::devices_per_node, to_all(bounded::Items{kAsksMax}));
+  v("devices_per_task", &StepSpec::devices_per_task, to_all(bounded::Items{kAsksMax}));
+  v("devices_total", &StepSpec::devices_total, to_all(bounded::kCount));
+  v("memory_mb", &StepSpec::memory_mb, to_all(bounded::Between{-1, kMegabytesMax}));
+  v("only_nodes", &StepSpec::only_nodes, to_all(bounded::kNodeNames));
+  v("exclude_nodes", &StepSpec::exclude_nodes, to_all(bounded::kNodeNames));
+  v("relative", &StepSpec::relative, to_all());
+  v("overlap", &StepSpec::overlap, to_all());
+  v("exact", &StepSpec::exact, to_all());
+  v("overcommit", &StepSpec::overcommit, to_all());
+  v("whole", &StepSpec::whole, to_all());
+  v("sole", &StepSpec::sole, to_all());
+  v("immediate", &StepSpec::immediate, to_all());
+  v("distribution", &StepSpec::distribution, to_all(bounded::kName));
+  v("group", &StepSpec::group, to_all());
+  v("pty", &StepSpec::pty, to_all());
+  v("pty_rows", &StepSpec::pty_rows, to_all());
+  v("pty_columns", &StepSpec::pty_columns, to_all());
+  v("label", &StepSpec::label, to_all());
+  v("unbuffered", &StepSpec::unbuffered, to_all());
+  v("kill_on_bad_exit", &StepSpec::kill_on_bad_exit, to_all());
+  v("wait_after_first_us", &StepSpec::wait_after_first, to_all(bounded::kSpan));
+  v("umask", &StepSpec::umask, to_all(bounded::kUmask));
+  v("multi_prog", &StepSpec::multi_prog, to_owner(bounded::TextLists{2 * kArgvWordsMax, kArgvBytesMax}));
+  v("options", &StepSpec::options, to_owner(bounded::kVariables));
+  v("container", &StepSpec::container, to_owner());
+  v("pmi", &StepSpec::pmi, to_all());
 }
 
 template <class V>
@@ -316,25 +328,26 @@ constexpr void describe(V& v, const StepPlace*) {
   v("slices", &StepPlace::slices, bounded::Ours{});
   v("memory_mb", &StepPlace::memory_mb);
 }
+constexpr void told_whole(const StepPlace*) {}
 
 template <class V>
 constexpr void describe(V& v, const Step*) {
-  v("meta", &Step::meta);
-  v.always("job", &Step::job);
-  v.always("number", &Step::number);
-  v("attempt", &Step::attempt);
-  v("spec", &Step::spec);
-  v("user", &Step::user);
-  v.always("state", &Step::state);
-  v("places", &Step::places, bounded::Ours{});
-  v("members", &Step::members, bounded::MemberLetters{});
-  v("created_us", &Step::created);
-  v("started_us", &Step::started);
-  v("ended_us", &Step::ended);
-  v("exit", &Step::exit);
-  v("failures", &Step::failures, bounded::Ours{});
-  v("cancelled", &Step::cancelled);
-  v("use", &Step::use);
+  v("meta", &Step::meta, to_all());
+  v.always("job", &Step::job, to_all());
+  v.always("number", &Step::number, to_all());
+  v("attempt", &Step::attempt, to_all());
+  v("spec", &Step::spec, to_all());
+  v("user", &Step::user, to_all());
+  v.always("state", &Step::state, to_all());
+  v("places", &Step::places, to_all(bounded::Ours{}));
+  v("members", &Step::members, to_all(bounded::MemberLetters{}));
+  v("created_us", &Step::created, to_all());
+  v("started_us", &Step::started, to_all());
+  v("ended_us", &Step::ended, to_all());
+  v("exit", &Step::exit, to_all());
+  v("failures", &Step::failures, to_all(bounded::Ours{}));
+  v("cancelled", &Step::cancelled, to_all());
+  v("use", &Step::use, to_all());
 }
 
 template <class V>
@@ -364,24 +377,25 @@ constexpr void describe(V& v, const ContainerStatus*) {
 
 template <class V>
 constexpr void describe(V& v, const Task*) {
-  v("meta", &Task::meta);
-  v.always("job", &Task::job);
-  v("group", &Task::group);
-  v.always("index", &Task::index);
-  v("attempt", &Task::attempt);
-  v("incarnation", &Task::incarnation);
-  v("grant", &Task::grant);
-  v.always("state", &Task::state);
-  v("ready", &Task::ready);
-  v("restarts", &Task::restarts);
-  v("started_us", &Task::started);
-  v("ready_us", &Task::ready_at);
-  v("ended_us", &Task::ended);
-  v("retry_at_us", &Task::retry_at);
-  v("exit", &Task::exit);
-  v("address", &Task::address, bounded::kName);
-  v("containers", &Task::containers, bounded::Items{kContainersMax});
-  v("reason", &Task::reason, bounded::kPhrase);
+  v("meta", &Task::meta, to_all());
+  v.always("job", &Task::job, to_all());
+  v("user", &Task::user, to_all());
+  v("group", &Task::group, to_all());
+  v.always("index", &Task::index, to_all());
+  v("attempt", &Task::attempt, to_all());
+  v("incarnation", &Task::incarnation, to_all());
+  v("grant", &Task::grant, to_all());
+  v.always("state", &Task::state, to_all());
+  v("ready", &Task::ready, to_all());
+  v("restarts", &Task::restarts, to_all());
+  v("started_us", &Task::started, to_all());
+  v("ready_us", &Task::ready_at, to_all());
+  v("ended_us", &Task::ended, to_all());
+  v("retry_at_us", &Task::retry_at, to_all());
+  v("exit", &Task::exit, to_all());
+  v("address", &Task::address, to_owner(bounded::kName));
+  v("containers", &Task::containers, to_owner(bounded::Items{kContainersMax}));
+  v("reason", &Task::reason, to_owner(bounded::kPhrase));
 }
 
 template <class V>
@@ -414,5 +428,6 @@ constexpr void describe(V& v, const Object*) {
   v("shows", &Object::shows, bounded::Items{kShowsMax});
   v("ended", &Object::ended, bounded::Items{kShowsMax});
 }
+constexpr void told_whole(const Object*) {}
 
 }  // namespace lockstep

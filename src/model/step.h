@@ -103,6 +103,7 @@ enum class TaskState : unsigned char { kWaiting, kRunning, kEnded };
 struct Task {
   Meta meta;
   JobId job;
+  UserId user;  // whose its job is
   std::uint16_t group = 0;
   std::uint32_t index = 0;  // within its group
   AttemptNo attempt = 0;

@@ -562,7 +562,7 @@ void weigh(Weigher& w, const JoinToken& token) {
 
 void weigh(Weigher& w, const Task& task) {
   weigh(w, task.meta);
-  w.fields(18);
+  w.fields(19);
   w.text("address", task.address);
   w.text("reason", task.reason);
   w.list("containers", task.containers, [&](const ContainerStatus& container) {

@@ -89,8 +89,9 @@ struct FrontRoute {
 };
 
 // The row of a page: for users, to be read.
-inline FrontRoute page_row(std::string_view path, PageKind kind, Page page, std::string_view query = {}) {
-  return {{"GET", path, Right::kUser, Cost::kList, kNoBody, query}, FrontPage{kind, std::move(page)}};
+inline FrontRoute page_row(std::string_view path, PageKind kind, Page page, std::string_view query = {},
+                           Reach reach = Reach::kNothing) {
+  return {{"GET", path, Right::kUser, Cost::kList, kNoBody, query, reach}, FrontPage{kind, std::move(page)}};
 }
 
 // What a front end may do by itself, when nobody asks: on the I/O thread, and with the cluster's own rights. Lives as

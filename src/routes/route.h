@@ -33,13 +33,15 @@ enum class Cost : unsigned char {
   kWait,      // held open until something happens
 };
 
-// What a request reaches that root of a compute node may reach on that node only: a cluster does not trust its nodes
-// more than it must.
+// Which work a request reaches. Root of a compute node reaches what is on that node only: a cluster does not trust its
+// nodes more than it must.
 enum class Reach : unsigned char {
-  kNothing,
-  kNewJob,  // starts one: not at all
-  kJob,     // enters the job that the path names, or reads what is private of it
-  kStep,    // the same of a step
+  kNothing,  // neither names work nor shows any
+  kShown,    // shows work, each piece as its caller may see it (views/visibility.h)
+  kEach,     // its body names work: each piece is judged by itself, by the core or by who answers
+  kJob,      // the job that the path names: acts on it, enters it, or reads what is private of it
+  kStep,     // the same of a step
+  kNewJob,   // starts one: root of a node does not at all
 };
 
 // How long a body may be, in bytes.

@@ -40,7 +40,9 @@ struct ReadContext {
   std::function<Result<std::vector<JobRow>>(const HistoryQuery&)> history;
   const LiveUse* live = nullptr;  // what nodes measured last; kLive only
 
-  Viewer viewer() const { return {caller ? caller->id : UserId{}, admin}; }
+  NodeId only_on = {};  // as Caller::only_on
+
+  Viewer viewer() const { return {caller ? caller->id : UserId{}, admin, only_on}; }
 };
 
 struct PageRequest {

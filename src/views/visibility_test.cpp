@@ -22,10 +22,10 @@ TEST(Visibility, OthersSeeAJobAndNotWhatItRuns) {
   t.spec().groups[0].argv = {"--token", "s3cret"};
   t.save();
   const Ref<Job> job = t.tables.jobs.at(JobId(12));
-  EXPECT_EQ(shown_to(kOwner, job), job);
-  EXPECT_EQ(shown_to(kAdmin, job), job);
+  EXPECT_EQ(shown_to(kOwner, job).ref(), job);
+  EXPECT_EQ(shown_to(kAdmin, job).ref(), job);
   for (const Viewer& viewer : {kOther, kNobody}) {
-    const Ref<Job> seen = shown_to(viewer, job);
+    const Visible<Job> seen = shown_to(viewer, job);
     ASSERT_TRUE(seen);
     EXPECT_EQ(seen->spec->name, "train");
     EXPECT_EQ(seen->meta.seq, job->meta.seq);
@@ -50,6 +50,46 @@ TEST(Visibility, StepsKeepTheirCommandLineToTheirOwner) {
   EXPECT_TRUE(shown_to(kOther, ref)->spec->argv.empty());
   EXPECT_TRUE(shown_to(kOther, ref)->spec->multi_prog.empty());
   EXPECT_EQ(shown_to(kOther, ref)->spec->name, "mpi");
+}
+
+// Everybody's pods are root's: root of a node is their owner where they are.
+TEST(Visibility, RootOfANodeOwnsWhatIsThere) {
+  Job job;
+  job.id = JobId(12);
+  auto spec = std::make_shared<JobSpec>();
+  spec->user = UserId(1);
+  spec->script = "blob";
+  job.spec = spec;
+  auto allocation = std::make_shared<Allocation>();
+  allocation->grants.emplace_back().node = NodeId(3);
+  job.allocation = allocation;
+  job.members = {MemberState::kRunning};
+  Step step;
+  step.user = UserId(1);
+  step.places = {StepPlace{.node = NodeId(3)}};
+  auto what = std::make_shared<StepSpec>();
+  what->argv = {"secret"};
+  step.spec = what;
+  Task task;
+  task.user = UserId(1);
+  task.address = "10.0.0.1";
+  const Viewer there{UserId(1), false, NodeId(3)}, elsewhere{UserId(1), false, NodeId(4)};
+  const Ref<Job> job_ref = std::make_shared<const Job>(job);
+  const Ref<Step> step_ref = std::make_shared<const Step>(step);
+  const Ref<Task> task_ref = std::make_shared<const Task>(task);
+  EXPECT_TRUE(there.owns(job));
+  EXPECT_FALSE(elsewhere.owns(job));
+  EXPECT_FALSE(shown_to(there, job_ref)->spec->script.empty());
+  EXPECT_TRUE(shown_to(elsewhere, job_ref)->spec->script.empty());
+  EXPECT_FALSE(shown_to(there, step_ref)->spec->argv.empty());
+  EXPECT_TRUE(shown_to(elsewhere, step_ref)->spec->argv.empty());
+  EXPECT_TRUE(shown_to(there, task_ref)->address.empty());  // its record does not tell where it is; its job's does
+  EXPECT_EQ(sees_job_as(there, job), Visibility::kOwner);
+  EXPECT_EQ(sees_job_as(elsewhere, job), Visibility::kEveryone);
+  EXPECT_FALSE(there.owns(UserId(1)));  // no more than what is there
+
+  job.members = {MemberState::kStopped};
+  EXPECT_FALSE(there.owns(job));
 }
 
 TEST(Visibility, TokensAreForAdministratorsAndTheirHashesForNobody) {

@@ -129,7 +129,11 @@ struct Started {
   Ref<Job> job;
   Ref<Step> step;  // null = none
 };
-std::string encode(const Started& started);
+struct VisibleStarted {
+  Visible<Job> job;
+  Visible<Step> step;
+};
+std::string encode(const VisibleStarted& started);
 Result<Started> decode_started(std::string_view text);
 
 // GET /v1/jobs/ID
@@ -139,17 +143,17 @@ struct JobDetail {
   std::vector<Ref<Task>> tasks;
   PlanNote note;
 };
-std::string encode(const JobDetail& detail);
+struct VisibleDetail {
+  Visible<Job> job;
+  std::vector<Visible<Step>> steps;
+  std::vector<Visible<Task>> tasks;
+  PlanNote note;
+};
+std::string encode(const VisibleDetail& detail);
 Result<JobDetail> decode_job_detail(std::string_view text);
 
 // {"jobs":[…]}, {"nodes":[…]}, {"steps":[…]} …: records of one kind. The reader says which.
-std::string encode_records(Kind kind, const std::vector<Record>& records);
-template <class Map>  // every record of a table
-std::string encode_all(Kind kind, const Map& map) {
-  std::vector<Record> records;
-  for (const auto& [key, record] : map) records.emplace_back(record);
-  return encode_records(kind, records);
-}
+std::string encode_records(Kind kind, const std::vector<VisibleRecord>& records);
 Result<std::vector<Record>> decode_records(Kind kind, std::string_view text);
 
 std::string encode(const std::vector<PlanNote>& notes);  // {"notes":[…]}
@@ -159,7 +163,7 @@ std::string encode(const std::vector<JobRow>& rows);  // {"rows":[…]}
 Result<std::vector<JobRow>> decode_job_rows(std::string_view text);
 
 // One line of GET /v1/watch: {"job":{…},"removed":true}
-std::string encode(const Change& change);
+std::string encode_change(Seq seq, const VisibleRecord& record, bool removed);
 Result<Change> decode_change(std::string_view text);
 
 // "pending" -> kPending; nothing for an unknown word.

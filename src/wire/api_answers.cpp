@@ -156,7 +156,9 @@ Result<CancelledMany> decode_cancelled_many(std::string_view text) { return deco
 std::string encode_step_created(StepNo step) { return wire::encode_value(wire::CreatedStep{step}); }
 Result<StepNo> decode_step_created(std::string_view text) { return TRY(decode_answer<wire::CreatedStep>(text)).step; }
 
-std::string encode(const Started& started) { return wire::encode_value(started); }
+std::string encode(const VisibleStarted& started) {
+  return wire::encode_value(Started{started.job.ref(), started.step.ref()});
+}
 Result<Started> decode_started(std::string_view text) {
   auto started = TRY(decode_answer<Started>(text));
   if (!started.job)
@@ -164,7 +166,12 @@ Result<Started> decode_started(std::string_view text) {
   return started;
 }
 
-std::string encode(const JobDetail& detail) { return wire::encode_value(detail); }
+std::string encode(const VisibleDetail& detail) {
+  JobDetail out{detail.job.ref(), {}, {}, detail.note};
+  for (const auto& step : detail.steps) out.steps.push_back(step.ref());
+  for (const auto& task : detail.tasks) out.tasks.push_back(task.ref());
+  return wire::encode_value(out);
+}
 Result<JobDetail> decode_job_detail(std::string_view text) {
   auto detail = TRY(decode_answer<JobDetail>(text));
   if (!detail.job)
@@ -172,14 +179,14 @@ Result<JobDetail> decode_job_detail(std::string_view text) {
   return detail;
 }
 
-std::string encode_records(Kind kind, const std::vector<Record>& records) {
+std::string encode_records(Kind kind, const std::vector<VisibleRecord>& records) {
   wire::Writer w;
   ((w.out += "{\"") += wire::list_name(kind)) += "\":[";
   for (std::size_t i = 0; i < records.size(); ++i) {
-    CHECK(kind_of(records[i]) == kind);
+    CHECK(kind_of(records[i].record()) == kind);
     if (i)
       w.out += ',';
-    std::visit([&w]<class T>(const Ref<T>& ref) { wire::Codec<T>::write(w, *ref, wire::default_of<T>()); }, records[i]);
+    w.out += encode_record(records[i]);
   }
   w.out += "]}";
   return std::move(w.out);
@@ -197,7 +204,8 @@ Result<std::vector<JobRow>> decode_job_rows(std::string_view text) {
   return TRY(decode_answer<wire::JobRows>(text)).rows;
 }
 
-std::string encode(const Change& change) {
+std::string encode_change(Seq seq, const VisibleRecord& record, bool removed) {
+  const Change change{seq, record.record(), removed};
   wire::Writer w;
   wire::Codec<Change>::write(w, change, change);
   return std::move(w.out);

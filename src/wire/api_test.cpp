@@ -6,6 +6,7 @@
 #include "model/job.h"
 #include "wire/api_call.h"
 #include "wire/json_text.h"
+#include "wire/whole_answers.h"
 
 namespace lockstep {
 namespace {
@@ -123,13 +124,13 @@ TEST(Api, ListsOfRecords) {
   node->meta.name = "n1";
   auto other = std::make_shared<Node>();
   other->meta.name = "n2";
-  const std::string text = encode_records(Kind::kNode, {Ref<Node>(node), Ref<Node>(other)});
+  const std::string text = encode_records(Kind::kNode, std::vector<Record>{Ref<Node>(node), Ref<Node>(other)});
   EXPECT_TRUE(text.starts_with(R"({"nodes":[{"meta":{"name":"n1"})")) << text;
   const auto back = decode_records(Kind::kNode, text);
   ASSERT_TRUE(back.ok()) << back.error().message;
   ASSERT_EQ(back->size(), 2u);
   EXPECT_EQ(meta_of((*back)[1]).name, "n2");
-  EXPECT_EQ(encode_records(Kind::kJob, {}), R"({"jobs":[]})");
+  EXPECT_EQ(encode_records(Kind::kJob, std::vector<Record>()), R"({"jobs":[]})");
   EXPECT_TRUE(decode_records(Kind::kJob, R"({"jobs":[]})")->empty());
   EXPECT_EQ(decode_records(Kind::kJob, text).error().field, "jobs");
   EXPECT_EQ(decode_records(Kind::kJob, R"({"jobs":[{},{"id":"x"}]})").error().field, "jobs[1].id");

@@ -49,7 +49,7 @@ struct StatesBounds {
   bool all = true;
   template <class M, class T, class How = Plain>
   constexpr void operator()(std::string_view, M T::*, const How& = {}) {
-    all = all && !(kGrows<M> && std::is_same_v<How, Plain>);
+    all = all && !(kGrows<M> && std::is_same_v<std::decay_t<decltype(bound_of(How{}))>, Plain>);
   }
   template <class M, class T, class How = Plain>
   constexpr void always(std::string_view key, M T::*member, const How& how = {}) {
@@ -227,7 +227,7 @@ class Walk {
     if constexpr (std::is_same_v<How, ByRank>)
       walk(key, member, samples<M>(static_cast<const Items&>(how)));
     else
-      walk(key, member, samples<M>(how));
+      walk(key, member, samples<M>(bound_of(how)));
   }
   template <class Of, class M, class How = Plain>
   void always(std::string_view key, M Of::*member, const How& how = {}) {
@@ -354,7 +354,7 @@ TEST(Bounds, ARecordDoesNotGrowWithRanks) {
       place.memory_mb = 512'000;
       step.places.push_back(std::move(place));
     }
-    const std::string text = encode_record(std::make_shared<const Step>(step));
+    const std::string text = encode_whole(std::make_shared<const Step>(step));
     EXPECT_LT(text.size(), kRecordBytesMax);
     const auto back = decode_record(Kind::kStep, text);
     ASSERT_TRUE(back.ok()) << back.error().message;
@@ -376,7 +376,7 @@ TEST(Bounds, AnAllocationOfTwentyThousandNodesFitsItsRecord) {
                                   .devices = DeviceSet::first_n(8)});
   job.allocation = allocation;
   job.members.resize(20'000);
-  EXPECT_LT(encode_record(std::make_shared<const Job>(job)).size(), kRecordBytesMax);
+  EXPECT_LT(encode_whole(std::make_shared<const Job>(job)).size(), kRecordBytesMax);
 }
 
 TEST(Bounds, RanksAreWrittenAsRuns) {

@@ -330,7 +330,7 @@ T tame_value(Rng& rng) {
 
 template <class T>
 void expect_same(const T& record, const T& back, const std::string& text) {
-  EXPECT_EQ(encode_record(std::make_shared<const T>(back)), encode_record(std::make_shared<const T>(record))) << text;
+  EXPECT_EQ(encode_whole(std::make_shared<const T>(back)), encode_whole(std::make_shared<const T>(record))) << text;
 }
 
 TEST(ClusterFile, EveryFieldSurvives) {

@@ -13,6 +13,7 @@
 #include "model/change.h"
 #include "model/command.h"
 #include "model/spec_pool.h"
+#include "model/visible.h"
 
 namespace lockstep {
 
@@ -35,7 +36,8 @@ Result<FromAgent> decode_from_agent(std::string_view text);
 Result<ToAgent> decode_to_agent(std::string_view text);
 
 // Records as the API shows them (and as the log stores them).
-std::string encode_record(const Record& record);
+std::string encode_record(const VisibleRecord& record);
+std::string encode_whole(const Record& record);  // of somebody who has all of it: not for answers
 Result<Record> decode_record(Kind kind, std::string_view text);
 
 // Requests of the API.

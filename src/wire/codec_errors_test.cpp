@@ -174,7 +174,7 @@ TEST(CodecErrors, OwnRecordsAreNotRangeChecked) {
   job.spec = std::make_shared<JobSpec>();  // no groups
   job.exit.code = 300;
   job.limit_end = Instant{INT64_MAX};
-  const auto back = decode_record(Kind::kJob, encode_record(std::make_shared<const Job>(job)));
+  const auto back = decode_record(Kind::kJob, encode_whole(std::make_shared<const Job>(job)));
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(std::get<Ref<Job>>(*back)->exit.code, 300);
   EXPECT_EQ(std::get<Ref<Job>>(*back)->limit_end, Instant{INT64_MAX});

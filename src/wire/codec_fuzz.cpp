@@ -119,7 +119,7 @@ void run(unsigned which, std::string_view text) {
   const auto kind = static_cast<Kind>(which);
   round_trip(
       text, [kind](std::string_view t) { return decode_record(kind, t); },
-      [](const Record& record) { return encode_record(record); });
+      [](const Record& record) { return encode_whole(record); });
 }
 
 }  // namespace

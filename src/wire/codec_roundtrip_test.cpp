@@ -28,13 +28,14 @@ void expect_round_trips(Encode encode, Decode decode, int rounds = 300) {
 // field is listed at all is checked by the compiler (lists_every_field).
 template <class T>
 void expect_record_round_trips(Kind kind) {
-  expect_round_trips<Ref<T>>([](const Record& record) { return encode_record(record); },
+  expect_round_trips<Ref<T>>([](const Record& record) { return encode_whole(record); },
                              [kind](std::string_view text) { return decode_record(kind, text); });
 }
 
 TEST(CodecRoundTrip, Records) {
 #define KIND(type, name, word, table, count, seen) expect_record_round_trips<type>(Kind::name);
 #include "model/kinds.def"
+#include "wire/whole_answers.h"
 }
 
 TEST(CodecRoundTrip, AgentMessages) {
@@ -96,7 +97,7 @@ TEST(CodecRoundTrip, Entries) {
     for (std::size_t i = 0; i < body.changes.size(); ++i) {
       EXPECT_EQ(back->changes[i].seq, body.changes[i].seq);
       EXPECT_EQ(back->changes[i].removed, body.changes[i].removed);
-      EXPECT_EQ(encode_record(back->changes[i].record), encode_record(body.changes[i].record));
+      EXPECT_EQ(encode_whole(back->changes[i].record), encode_whole(body.changes[i].record));
     }
     ASSERT_EQ(back->events.size(), body.events.size());
     for (std::size_t i = 0; i < body.events.size(); ++i) EXPECT_EQ(back->events[i].message, body.events[i].message);
@@ -119,7 +120,7 @@ TEST(CodecRoundTrip, ValuesAreEqual) {
     EXPECT_EQ(back->environment, request.environment);
     EXPECT_EQ(back->array.has_value(), request.array.has_value());
     const auto job = random_value<Job>(rng);
-    const auto record = decode_record(Kind::kJob, encode_record(std::make_shared<const Job>(job)));
+    const auto record = decode_record(Kind::kJob, encode_whole(std::make_shared<const Job>(job)));
     ASSERT_TRUE(record.ok());
     const Job& got = *std::get<Ref<Job>>(*record);
     EXPECT_EQ(got.members, job.members);
@@ -179,7 +180,7 @@ TEST(CodecRoundTrip, AQueuedJobIsSmall) {
   spec.groups[0].launch = Launch::kScript;
   spec.options = {{"gpus-per-node", "h100:8"}, {"nodes", "4"}, {"ntasks-per-node", "1"}, {"time", "1:00:00"}};
   job.spec = std::make_shared<JobSpec>(spec);
-  EXPECT_LT(encode_record(std::make_shared<const Job>(job)).size(), 1000u);
+  EXPECT_LT(encode_whole(std::make_shared<const Job>(job)).size(), 1000u);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/agent_messages.h"
-#include "model/bounded.h"
+#include "model/told_to.h"
 #include "wire/json.h"
 
 namespace lockstep::wire {
@@ -20,6 +20,12 @@ struct Form {
   static void write(Writer& w, const M& v, const M& base) { Codec<M>::write(w, v, base); }
   static bool read(Reader& r, const json::value& v, M& out) { return Codec<M>::read(r, v, out); }
 };
+
+// Who may see a field changes nothing of how it is written.
+template <class How, Visibility kTo, class M>
+struct Form<Told<How, kTo>, M> : Form<How, M> {};
+template <class How, class M>
+struct Form<ToldByWord<How>, M> : Form<How, M> {};
 
 template <>
 struct Form<bounded::RankList, std::vector<std::uint32_t>> {

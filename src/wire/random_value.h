@@ -143,12 +143,7 @@ class FieldFill {
     seen_.emplace_back(key, &(value_.*member));
     if (rng_.chance(0.25))
       return;  // stays at its default
-    if constexpr (std::is_same_v<How, Between>) {
-      bounded(value_.*member, how);
-    } else {
-      Random<M>::fill(rng_, value_.*member);
-      RandomSize(rng_).fit(value_.*member, how);
-    }
+    fill(value_.*member, bound_of(how));
   }
   template <class Of, class M, class How = Plain>
   void always(std::string_view key, M Of::*member, const How& how = {}) {
@@ -156,6 +151,15 @@ class FieldFill {
   }
 
  private:
+  template <class M, class How>
+  void fill(M& member, const How& how) {
+    if constexpr (std::is_same_v<How, Between>) {
+      bounded(member, how);
+    } else {
+      Random<M>::fill(rng_, member);
+      RandomSize(rng_).fit(member, how);
+    }
+  }
   void bounded(Duration& d, const Between& b) { d.us = random_within(rng_, b.low, b.high); }
   template <class N>
   void bounded(std::optional<N>& n, const Between& b) {

@@ -17,7 +17,9 @@ template struct StructCodec<ContainerStatus>;
 
 }  // namespace wire
 
-std::string encode_record(const Record& record) {
+std::string encode_record(const VisibleRecord& record) { return encode_whole(record.record()); }
+
+std::string encode_whole(const Record& record) {
   wire::Writer w;
   std::visit([&w]<class T>(const Ref<T>& ref) { wire::Codec<T>::write(w, *ref, wire::default_of<T>()); }, record);
   return std::move(w.out);

@@ -310,10 +310,12 @@ class Backups(OfOneCluster):
         whole = self.backup("theirs")
         into = self.place("theirs-into")
         os.chown(os.path.join(whole, "lockstep.db"), NOBODY, NOBODY)
-        self.refused("restore", whole, "--dir", into, says="can be written by user 65534")
+        self.refused("restore", whole, "--dir", into, says="lockstep.db belongs to user 65534")
         os.chown(os.path.join(whole, "lockstep.db"), 0, 0)
         os.chmod(whole, 0o777)
-        self.refused("restore", whole, "--dir", into, says="can be written by user")
+        self.refused("restore", whole, "--dir", into, says=f"{whole} can be written by everybody")
+        os.chmod(whole, 0o770)
+        self.refused("restore", whole, "--dir", into, says=f"{whole} can be written by group {os.stat(whole).st_gid}")
         self.assertFalse(os.path.exists(os.path.join(into, "lockstep.db")))
 
 

@@ -64,6 +64,23 @@ class KubeHostile(KubeCluster):
             self.assertNotEqual(self.try_kubectl("exec", name, "--", "sh", "-c", attempt).returncode, 0, attempt)
         self.assertEqual(self.kubectl("exec", name, "--", "cat", "/m/a"), "1")
 
+    @unittest.skipIf(os.geteuid() != 0, "needs another user")
+    def test_other_users_read_nothing_private_of_a_pod(self):
+        name = self.ready("private", container={"env": [{"name": "TOKEN", "value": "s3cret-value"}], "args": ["s3cret-value"],
+                                                "command": ["sh", "-c", "echo s3cret-value > /dev/termination-log; sleep 600"]})
+        job = self.c.ok("squeue", "-h", "-n", name, "-o", "%i").strip()
+        root = self.c.ok("curl", "-s", "--unix-socket", self.c.env["LOCKSTEP_SOCKET"], f"http://x/v1/jobs/{job}")
+        self.assertIn("s3cret-value", root)
+        image = self.get(name)["spec"]["containers"][0]["image"]
+        for path in (f"/v1/jobs/{job}", "/v1/jobs", "/v1/watch", "/v1/history?steps=1", f"/v1/jobs/{job}/explain", "/slurm/v1/squeue.json",
+                     f"/slurm/v1/show/job?name={job}", "/slurm/v1/squeue?columns=jobid,command,name"):
+            said = self.c.ok("curl", "-s", "--max-time", "20", "--unix-socket", self.c.env["LOCKSTEP_SOCKET"], f"http://x{path}", user=65533)
+            self.assertNotIn("s3cret-value", said, path)
+            self.assertNotIn(image, said, path)
+        said = [self.c.run("curl", "-s", "--unix-socket", self.c.env["LOCKSTEP_SOCKET"], f"http://x/v1/jobs/{what}/explain", user=65533).stdout
+                for what in (f"pods:default:{name}", "pods:default:nothing-of-the-kind")]
+        self.assertEqual(said[0], said[1], "whether an object is there")
+
     def test_a_pod_of_many_parts_is_refused_before_it_costs(self):
         many = [{"name": f"a{i}", "value": "x"} for i in range(20_000)]
         refused = self.try_kubectl("create", "-f", "-", given=kube_cluster.pod("variables", container={"env": many}))

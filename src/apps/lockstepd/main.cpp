@@ -28,6 +28,7 @@
 #include "frontends/kube/server/account_tokens.h"
 #include "frontends/kube/server/server.h"
 #include "frontends/kube/server/service_addresses.h"
+#include "frontends/mounted/mounted.h"
 #include "frontends/slurm/server/environment.h"
 #include "frontends/slurm/server/explain_words.h"
 #include "frontends/slurm/server/pages.h"
@@ -326,9 +327,7 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
   powers.pass_on = passes_on(ca, loop);
   powers.post = [&loop](std::function<void()> task) { loop.post(std::move(task)); };
   const kube::KubeServer server(std::move(powers), options.cluster_name);
-  std::vector<FrontRoute> routes = slurm::routes();
-  for (FrontRoute& route : server.routes()) routes.push_back(std::move(route));
-  settings.api.routes = std::make_shared<const Routes>(std::move(routes));
+  settings.api.routes = std::make_shared<const Routes>(front_end_routes(server));
   settings.api.readers = server.readers();
   settings.api.front_actor = [ca_pem = ca.certificate_pem(), uses = server.uses(), admission = server.pod_admission(),
                               port, address = address_for_pods(options.address), signer = signs_requests(ca)] {
@@ -493,7 +492,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (options->rights) {
-    std::fputs(Routes(slurm::routes()).rights_table().c_str(), stdout);
+    std::fputs(Routes(front_end_rows()).rights_table().c_str(), stdout);
     return 0;
   }
   if (!options->backup.empty())

@@ -234,23 +234,31 @@ Result<void> check_owner(const Folder& backup, const std::vector<BackupFile>& fi
   struct stat ours {};
   if (::fstat(target.folder.fd(), &ours) != 0)
     return os_error(target.folder.path());
-  const auto is_trusted = [&](const struct stat& found) {
+  const auto distrust = [&](const std::string& path, const struct stat& found) -> Result<void> {
     const bool is_open = (found.st_mode & (S_IWGRP | S_IWOTH)) != 0;
-    return !is_open && (found.st_uid == 0 || found.st_uid == ours.st_uid || found.st_uid == ::geteuid());
+    if (!is_open && (found.st_uid == 0 || found.st_uid == ours.st_uid || found.st_uid == ::geteuid()))
+      return {};
+    const std::string why =
+        is_open ? format("can be written by {}",
+                         (found.st_mode & S_IWOTH) != 0 ? std::string("everybody") : format("group {}", found.st_gid))
+                : format("belongs to user {}", found.st_uid);
+    return denied(
+        format("{0} {1}, and a cluster that is made of it runs jobs as whom it names: if it is your backup, "
+               "chown -R {2} {3} and chmod -R go-w {3} first",
+               path, why, ::geteuid(), backup.path()));
   };
   struct stat found {};
-  bool good = ::fstat(backup.fd(), &found) == 0 && is_trusted(found);
+  if (::fstat(backup.fd(), &found) != 0)
+    return os_error(backup.path());
+  TRY(distrust(backup.path(), found));
   for (const BackupFile& file : files) {
     const Spot spot = TRY(spot_in(backup, file.name));
-    good =
-        good && ::fstatat(spot.folder.fd(), spot.name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && is_trusted(found);
+    const std::string path = format("{}/{}", backup.path(), file.name);
+    if (::fstatat(spot.folder.fd(), spot.name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0)
+      return os_error(path);
+    TRY(distrust(path, found));
   }
-  if (good)
-    return {};
-  return denied(
-      format("{0} can be written by user {1}, and a cluster that is made of it runs jobs as whom it names: if it "
-             "is your backup, chown -R {2} {0} and chmod -R go-w {0} first",
-             backup.path(), found.st_uid, ::geteuid()));
+  return {};
 }
 
 Result<Restored> restore(const DaemonOptions& options) {

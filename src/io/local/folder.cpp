@@ -72,7 +72,9 @@ Result<void> write_all(int fd, std::string_view text, const std::string& path) {
 // One walk from the root to a directory.
 class PathWalk {
  public:
-  PathWalk(const std::string& path, std::optional<unsigned> make) : whole_(path), make_(make) { put_first(path); }
+  PathWalk(const std::string& path, std::optional<unsigned> make) : whole_(path), make_(make) {
+    put_first(path.starts_with('/') ? path : absolute_path(path));
+  }
   ~PathWalk() {
     if (at_ >= 0)
       ::close(at_);

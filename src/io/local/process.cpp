@@ -374,8 +374,8 @@ Result<void> write_file(const std::string& path, std::string_view text, unsigned
 }
 
 Result<void> make_dirs(const std::string& path, unsigned mode) {
-  CHECK(path.starts_with('/'), path);
-  for (std::size_t at = 1; at != std::string::npos;) {
+  // The first part of an absolute path is "/", which is there.
+  for (std::size_t at = path.find_first_not_of('/'); at < path.size();) {
     at = path.find('/', at);
     const std::string part = path.substr(0, at);
     if (mkdir(part.c_str(), 0700) == 0 ? chmod(part.c_str(), mode) != 0 : errno != EEXIST)

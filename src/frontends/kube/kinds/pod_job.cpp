@@ -257,8 +257,6 @@ Result<JobSpec> job_of_pod(const json::object& pod, const PodSite& site) {
   std::vector<GroupSpec> groups;
   groups.push_back(std::move(group));
   out.groups = std::move(groups);
-  if (const json::array& containers = containers_in(pod, "containers"); !containers.empty())
-    out.command = text_in(containers.front(), "image");
   return out;
 }
 

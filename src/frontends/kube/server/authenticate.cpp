@@ -92,7 +92,8 @@ Answered<KubeUser> authenticate(const FrontVisit& visit, const RoleBook& roles, 
     if (!holder || std::ranges::find(holder->audiences, kIssuer) == holder->audiences.end())
       return Status::unauthorized();
     user = std::move(holder->user);
-  } else if (read->caller) {
+  } else if (read->caller && (http.peer.how != Peer::How::kForwarded || read->admin)) {
+    // Whoever a node vouches for is whoever root of that node says: roles are not lent on its word.
     user = of_record(*read->caller, read->admin);
   } else if (http.peer.how == Peer::How::kCertificate && http.peer.certificate_role == kGuestRole) {
     user = of_guest(http.peer);

@@ -281,7 +281,7 @@ std::vector<FrontRoute> KubeServer::routes() const {
   std::vector<FrontRoute> out;
   const FrontHandler handle = [inner = inner_](std::shared_ptr<FrontVisit> visit) { inner->handle(visit); };
   const auto mount = [&](std::string_view method, std::string_view path, Cost cost, std::size_t body) {
-    out.push_back({{method, path, Right::kJudged, cost, body, "*"}, handle});
+    out.push_back({{method, path, Right::kJudged, cost, body, "*", Reach::kEach}, handle});
   };
   for (const std::string_view path : {"/api", "/api/**", "/apis", "/apis/**"}) {
     mount("GET", path, Cost::kRead, kNoBody);
@@ -298,8 +298,8 @@ std::vector<FrontRoute> KubeServer::routes() const {
   out.push_back({{"GET", "/v1/kubeconfig", Right::kUser, Cost::kChange, kNoBody},
                  FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) { inner->answer_config(visit); })});
   out.push_back(
-      {{"GET", "/v1/front-end-files", Right::kUser, Cost::kRead, kNoBody,
-        "job=number,group=number,task=number,version"},
+      {{"GET", "/v1/front-end-files", Right::kUser, Cost::kRead, kNoBody, "job=number,group=number,task=number,version",
+        Reach::kEach},
        FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
          answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex, inner->powers.address()});
        })});

@@ -11,6 +11,7 @@
 #include "frontends/slurm/client/shell_word.h"
 #include "model/job.h"
 #include "wire/api.h"
+#include "wire/whole_answers.h"
 
 namespace lockstep::slurm {
 namespace {

@@ -311,7 +311,7 @@ Result<void> run(const ScontrolSession& session, std::string_view verb, const st
   if (r.meta.name.empty())
     r.meta.name = free_name(all);
   TRY(query.send("PUT", format("/v1/reservations/{}?if_seq={}", url_escaped(r.meta.name), r.meta.seq),
-                 encode_record(std::make_shared<const Reservation>(r))));
+                 encode_whole(std::make_shared<const Reservation>(r))));
   if (!session.quiet)
     say(verb == "create" ? format("Reservation created: {}\n", r.meta.name) : "Reservation updated.\n");
   return {};

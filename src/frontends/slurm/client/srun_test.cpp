@@ -18,6 +18,7 @@
 #include "pmi/message.h"
 #include "wire/api.h"
 #include "wire/pmi_frame.h"
+#include "wire/whole_answers.h"
 
 namespace lockstep::slurm {
 namespace {
@@ -139,12 +140,12 @@ struct World {
         return good("{}");
       }
       if (target == "/v1/steps/12.0")
-        return good(encode_record(Record(world.step())));
+        return good(encode_whole(Record(world.step())));
       if (target == "/v1/nodes") {
         auto node = std::make_shared<Node>();
         node->id = NodeId(1);
         node->meta.name = "n1";
-        return good(encode_records(Kind::kNode, {Record(Ref<Node>(node))}));
+        return good(encode_records(Kind::kNode, std::vector<Record>{Ref<Node>(node)}));
       }
       if (target == "/slurm/v1/environment?job=12")
         return good(std::string("SLURM_NNODES=2\0", 15));

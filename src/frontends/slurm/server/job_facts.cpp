@@ -49,7 +49,7 @@ JobLine job_line(const ReadContext& context, const Job& job) {
   JobLine line;
   line.context = &context;
   line.job = &job;
-  line.is_own = context.viewer().owns(job.spec->user);
+  line.asker = sees_job_as(context.viewer(), job);
   if (job.state == JobState::kPending) {
     line.note = context.notes.of(job.id);
     line.expected_start = context.notes.expected_start(job.id);
@@ -293,10 +293,16 @@ std::string dependency_text(const Job& job) {
   return out;
 }
 
+const std::string* size_option(const JobSpec& spec, std::string_view name) {
+  constexpr std::string_view kSizes[] = {"gpus", "gpus-per-node", "gpus-per-task", "gres", "ntasks-per-node"};
+  CHECK(std::find(std::begin(kSizes), std::end(kSizes), name) != std::end(kSizes), name);
+  return option_of(spec.options, name);
+}
+
 std::string tres_per_node(const JobSpec& spec) {
-  if (const std::string* gpus = option_of(spec.options, "gpus-per-node"))
+  if (const std::string* gpus = size_option(spec, "gpus-per-node"))
     return "gres/gpu:" + *gpus;
-  if (const std::string* gres = option_of(spec.options, "gres")) {
+  if (const std::string* gres = size_option(spec, "gres")) {
     std::string out;
     for (const std::string& part : split(*gres, ',')) out += (out.empty() ? "gres/" : ",gres/") + part;
     return out;

@@ -6,6 +6,7 @@
 
 #include "frontends/slurm/server/states.h"
 #include "model/job.h"
+#include "model/job_fields.h"
 #include "model/spec.h"
 #include "views/read_context.h"
 
@@ -20,11 +21,16 @@ struct JobLine {
   std::uint16_t group = 0;
   bool one_waiting = false;  // a single waiting element of an array's record
   std::uint32_t waiting_index = 0;
-  std::string_view waiting_rest;  // not empty: the line stands for these waiting elements of the array only
-  bool is_own = true;             // the caller's, or the caller is an administrator: private fields are shown
+  std::string_view waiting_rest;          // not empty: the line stands for these waiting elements of the array only
+  Visibility asker = Visibility::kOwner;  // as whom the caller sees the job
 
   const JobSpec& spec() const { return *job->spec; }
   const GroupSpec& group_spec() const { return job->spec->groups[group]; }
+  // Whether the caller may see this field of what was asked for.
+  template <class Of, class M>
+  bool tells(M Of::*member) const {
+    return told_to(member) <= asker;
+  }
 };
 JobLine job_line(const ReadContext& context, const Job& job);
 
@@ -62,8 +68,11 @@ std::string tres_text(const JobCounts& counts, const Partition* partition);
 const Partition* partition_of(const JobLine& line);  // where it runs, or the first where it may
 // The fewest cores of a node that can take its part: as many tasks as are to be on each, or one.
 std::uint32_t min_cores_on_node(const GroupSpec& group);
-std::string dependency_text(const Job& job);      // "afterok:12(unfulfilled)"; "" = none left
-std::string tres_per_node(const JobSpec& spec);   // "gres/gpu:8"; "" = none asked
+std::string dependency_text(const Job& job);     // "afterok:12(unfulfilled)"; "" = none left
+std::string tres_per_node(const JobSpec& spec);  // "gres/gpu:8"; "" = none asked
+// Of the front end's words, which are the owner's, those that say sizes: they are public as all sizes are. Null = not
+// said.
+const std::string* size_option(const JobSpec& spec, std::string_view name);
 std::string memory_text(std::int64_t megabytes);  // Slurm's exact units: "4000M", "4G", "2.50G"; "0"
 
 // Where the nodes it holds lie in the topology: the lowest level that holds all of them, the lowest that could in its

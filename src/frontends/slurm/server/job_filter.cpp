@@ -234,7 +234,7 @@ JobLine JobCursor::as_of_now(const JobLine& line) const {
   JobLine out = line;
   out.note = now.note;
   out.expected_start = now.expected_start;
-  out.is_own = now.is_own;
+  out.asker = now.asker;
   return out;
 }
 

@@ -102,11 +102,11 @@ void job_object(SlurmJson& json, const JobLine& line) {
   json.key("number").number(std::max<std::int64_t>(0, limit) / 60).close('}');
   json.key("exit_code").exit_code(job.exit.code, job.exit.signal);
   json.key("derived_exit_code").exit_code(job.derived_exit.code, job.derived_exit.signal);
-  const auto own = [&](const SharedText& file) {
-    return line.is_own ? std::string_view(file.get()) : std::string_view();
+  const auto told = [&](SharedText JobSpec::*file) {
+    return line.tells(file) ? std::string_view((spec.*file).get()) : std::string_view();
   };
-  json.key("standard_output").text(own(spec.std_out)).key("standard_error").text(own(spec.std_err));
-  json.key("standard_input").text(own(spec.std_in).empty() ? "/dev/null" : own(spec.std_in));
+  json.key("standard_output").text(told(&JobSpec::std_out)).key("standard_error").text(told(&JobSpec::std_err));
+  json.key("standard_input").text(told(&JobSpec::std_in).empty() ? "/dev/null" : told(&JobSpec::std_in));
   json.key("tres_per_node")
       .text(tres_per_node(spec))
       .key("tres_req_str")

@@ -22,7 +22,7 @@ PageReply environment_page(const ReadContext& context, const PageRequest& reques
   const Job* job = id ? context.tables.job(JobId(*id)) : nullptr;
   if (!job)
     return refusal(404, "Invalid job id specified");
-  if (!context.viewer().owns(job->spec->user))
+  if (!context.viewer().owns(*job))
     return refusal(403, format("job {} belongs to somebody else", job->id.value));
   if (!job->allocation)
     return refusal(409, format("job {} has no allocation", job->id.value));
@@ -51,17 +51,17 @@ constexpr std::string_view kShow = "name,oneline=flag,detail=flag,times=marked";
 
 std::vector<FrontRoute> routes() {
   return {
-      page_row("/slurm/v1/environment", PageKind::kLive, environment_page, "job=number"),
-      page_row("/slurm/v1/squeue", PageKind::kLive, squeue_page, kSqueue),
-      page_row("/slurm/v1/squeue.json", PageKind::kLive, squeue_json_page, kSqueue),
+      page_row("/slurm/v1/environment", PageKind::kLive, environment_page, "job=number", Reach::kShown),
+      page_row("/slurm/v1/squeue", PageKind::kLive, squeue_page, kSqueue, Reach::kShown),
+      page_row("/slurm/v1/squeue.json", PageKind::kLive, squeue_json_page, kSqueue, Reach::kShown),
       page_row("/slurm/v1/sinfo", PageKind::kLive, sinfo_page, kSinfo),
       page_row("/slurm/v1/sinfo.json", PageKind::kLive, sinfo_json_page, kSinfo),
-      page_row("/slurm/v1/sacct", PageKind::kHistory, sacct_page, kSacct),
-      page_row("/slurm/v1/sacct.json", PageKind::kHistory, sacct_json_page, kSacct),
-      page_row("/slurm/v1/sstat", PageKind::kLive, sstat_page, "columns,jobs,allsteps=flag"),
-      page_row("/slurm/v1/steps", PageKind::kLive, steps_page, kSqueue),
-      page_row("/slurm/v1/show/job", PageKind::kLive, show_job_page, kShow),
-      page_row("/slurm/v1/show/step", PageKind::kLive, show_step_page, kShow),
+      page_row("/slurm/v1/sacct", PageKind::kHistory, sacct_page, kSacct, Reach::kShown),
+      page_row("/slurm/v1/sacct.json", PageKind::kHistory, sacct_json_page, kSacct, Reach::kShown),
+      page_row("/slurm/v1/sstat", PageKind::kLive, sstat_page, "columns,jobs,allsteps=flag", Reach::kShown),
+      page_row("/slurm/v1/steps", PageKind::kLive, steps_page, kSqueue, Reach::kShown),
+      page_row("/slurm/v1/show/job", PageKind::kLive, show_job_page, kShow, Reach::kShown),
+      page_row("/slurm/v1/show/step", PageKind::kLive, show_step_page, kShow, Reach::kShown),
       page_row("/slurm/v1/show/node", PageKind::kLive, show_node_page, kShow),
       page_row("/slurm/v1/show/partition", PageKind::kLive, show_partition_page, kShow),
       page_row("/slurm/v1/show/reservation", PageKind::kLive, show_reservation_page, kShow),
@@ -69,8 +69,8 @@ std::vector<FrontRoute> routes() {
       page_row("/slurm/v1/show/license", PageKind::kLive, show_licence_page, kShow),
       page_row("/slurm/v1/sshare", PageKind::kTables, sshare_page, kSshare),
       page_row("/slurm/v1/sshare.json", PageKind::kTables, sshare_json_page, kSshare),
-      page_row("/slurm/v1/sprio", PageKind::kTables, sprio_page, kSprio),
-      page_row("/slurm/v1/sprio.json", PageKind::kTables, sprio_json_page, kSprio),
+      page_row("/slurm/v1/sprio", PageKind::kTables, sprio_page, kSprio, Reach::kShown),
+      page_row("/slurm/v1/sprio.json", PageKind::kTables, sprio_json_page, kSprio, Reach::kShown),
       page_row("/slurm/v1/show/topology", PageKind::kTables, show_topology_page, kShow),
       page_row("/slurm/v1/show/config", PageKind::kLive, show_config_page, kShow),
   };

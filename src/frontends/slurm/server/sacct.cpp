@@ -98,7 +98,7 @@ void take_end(const ReadContext& context, JobRow& row) {
   row.exit_signal = job->exit.signal;
   row.state = starts_again ? "requeued" : lower(slurm_state(job->ending));
   if (!is_script)
-    row.reason = job->end_reason;
+    row.reason = as_seen_by(context.tables.jobs.at(job->id), sees_job_as(context.viewer(), *job)).as<Job>()->end_reason;
   else if (is_from_outside(row.state))
     row.state = "cancelled";
   else if (row.state != "out_of_memory")

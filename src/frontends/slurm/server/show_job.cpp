@@ -178,7 +178,7 @@ void resource_lines(ShowText& out, const JobLine& line) {
   out.next_line();
   out.pair("AllocTRES", line.job->allocation ? tres_text(held, partition_of(line)) : std::string("(null)"));
   out.next_line();
-  const std::string* per_node = option_of(line.spec().options, "ntasks-per-node");
+  const std::string* per_node = size_option(line.spec(), "ntasks-per-node");
   out.pair("Socks/Node", "*").pair("NtasksPerN:B:S:C", format("{}:0:*:*", per_node ? *per_node : "0"));
   out.pair("CoreSpec", "*");
 }
@@ -241,7 +241,7 @@ std::string gigabytes(std::int64_t bytes) { return format("{:.1f}", static_cast<
 // What of the job is copied at present, and what could not be.
 void staging_lines(ShowText& out, const JobLine& line) {
   const JobSpec& spec = line.spec();
-  if (line.is_own) {
+  if (line.tells(&JobSpec::stage_in) && line.tells(&JobSpec::stage_out)) {
     for (const auto& [name, paths] : {std::pair("StageIn", &spec.stage_in), std::pair("StageOut", &spec.stage_out)})
       if (!paths->empty()) {
         out.next_line();
@@ -260,7 +260,8 @@ void staging_lines(ShowText& out, const JobLine& line) {
   for (const std::string_view word : {std::string_view("StageInFailed"), std::string_view("StageOutFailed")})
     if (const auto at = reason.find(word); at != reason.npos) {
       out.next_line();
-      out.pair(std::string(word), reason.substr(std::min(reason.size(), at + word.size() + 1)));
+      out.pair(std::string(word),
+               line.tells(&Job::end_reason) ? reason.substr(std::min(reason.size(), at + word.size() + 1)) : "");
     }
 }
 
@@ -318,7 +319,7 @@ void job_record(ShowText& out, const JobLine& line, bool detail) {
     out.next_line();
     out.pair("Comment", spec.comment);
   }
-  if (group.launch == Launch::kScript && line.is_own)
+  if (group.launch == Launch::kScript && line.tells(&JobSpec::std_out))
     file_lines(out, line);
   staging_lines(out, line);
   checkpoint_line(out, line);
@@ -327,7 +328,7 @@ void job_record(ShowText& out, const JobLine& line, bool detail) {
     out.pair("TresPerNode", tres);
   }
   for (const auto& [option, key] : {std::pair("gpus", "TresPerJob"), std::pair("gpus-per-task", "TresPerTask")})
-    if (const std::string* value = option_of(spec.options, option)) {
+    if (const std::string* value = size_option(spec, option)) {
       out.next_line();
       out.pair(key, "gres/gpu:" + *value);
     }

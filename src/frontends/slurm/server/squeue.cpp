@@ -64,7 +64,7 @@ void user_column(Out out, Line line) {
 }
 
 void std_file(Out out, Line line, const std::string& pattern, std::string_view otherwise) {
-  if (!line.is_own)
+  if (!line.tells(&JobSpec::std_out))
     return text(out, "(null)");
   PatternFacts facts;
   const Job& job = *line.job;
@@ -84,7 +84,7 @@ void std_err_column(Out out, Line line) {
 }
 
 std::string option_text(Line line, std::string_view name) {
-  const std::string* value = option_of(line.spec().options, name);
+  const std::string* value = size_option(line.spec(), name);
   return value ? *value : std::string();
 }
 
