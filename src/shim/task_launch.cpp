@@ -463,4 +463,10 @@ Result<StartedTask> TaskStart::result() const {
   return started;
 }
 
+pid_t run_child(TaskStart& start) {
+  start.run();
+  const auto started = start.result();
+  return started.ok() ? started->pid : pid_t{-1};
+}
+
 }  // namespace lockstep

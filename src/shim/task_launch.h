@@ -85,4 +85,7 @@ class TaskStart {
   std::unique_ptr<Child> child_;
 };
 
+// Runs it; its process, or -1 where none could be made.
+pid_t run_child(TaskStart& start);
+
 }  // namespace lockstep
