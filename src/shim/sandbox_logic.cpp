@@ -164,7 +164,7 @@ void SandboxLogic::start(std::size_t i, Instant now) {
   lives_[i].lives = true;
   lives_[i].start_at = kNever;
   lives_[i].hook = Life::Hook::kNone;
-  lives_[i].term_sent = false;
+  lives_[i].term_sent = lives_[i].hook_done = false;
   lives_[i].notes = {};
   lives_[i].began = now;
   if (lives_[i].fetches == 0) {  // else it says why it waits until that is otherwise
@@ -179,11 +179,12 @@ void SandboxLogic::fetches_image(std::size_t i) {
     statuses_[i].reason = kFetchingImage;
 }
 
-void SandboxLogic::uses_image(std::size_t i, std::string digest, Duration fetch_time) {
+void SandboxLogic::uses_image(std::size_t i, std::string digest, Duration fetch_time, std::string replaced) {
   statuses_[i].image_digest = std::move(digest);
   statuses_[i].message.clear();
   statuses_[i].reason = "ContainerCreating";
   lives_[i].notes.fetch_time = fetch_time;
+  lives_[i].notes.replaced = std::move(replaced);
 }
 
 void SandboxLogic::began(std::size_t i, Instant now) {
@@ -211,6 +212,10 @@ void SandboxLogic::hooked(std::size_t i, bool good, Instant now) {
   const Life::Hook which = std::exchange(life.hook, Life::Hook::kNone);
   if (!life.lives || which == Life::Hook::kNone)
     return;
+  if (which == Life::Hook::kEnding && life.kill_at == kNever) {
+    life.hook_done = true;
+    return;
+  }
   if (which == Life::Hook::kEnding) {
     if (!std::exchange(life.term_sent, true))
       orders_.push_back({Order::What::kTerm, i});
@@ -292,17 +297,23 @@ void SandboxLogic::look_at_readiness(std::size_t i) {
   statuses_[i].begun = has_started_up(i);
 }
 
+bool SandboxLogic::has_last_hook(std::size_t i, Duration wait) const {
+  return spec(i).ending.how != ContainerHook::How::kNone && wait > Duration{} && !lives_[i].hook_done &&
+         statuses_[i].state == ContainerState::kRunning;
+}
+
 void SandboxLogic::end_container(std::size_t i, Instant now, Duration wait) {
   Life& life = lives_[i];
   if (!life.lives || life.kill_at != kNever)
     return;
   life.kill_at = now + wait;
-  const bool has_hook = spec(i).ending.how != ContainerHook::How::kNone && wait > Duration{} &&
-                        statuses_[i].state == ContainerState::kRunning;
+  look_at_readiness(i);
+  if (life.hook == Life::Hook::kEnding)
+    return;  // which runs already: it is told to end behind that
+  const bool has_hook = has_last_hook(i, wait);
   life.hook = has_hook ? Life::Hook::kEnding : Life::Hook::kNone;
   life.term_sent = !has_hook;
   orders_.push_back({has_hook ? Order::What::kEndingHook : Order::What::kTerm, i});
-  look_at_readiness(i);
 }
 
 void SandboxLogic::cannot_yet(std::size_t i, std::string reason, std::string message, Instant now) {
@@ -392,7 +403,7 @@ void SandboxLogic::begin_end(Instant now) {
     if (lives_[i].lives && spec(i).kind != ContainerKind::kSidecar)
       end_container(i, now);
     else if (lives_[i].lives)
-      continue;
+      begin_last_hook(i, now);
     else if (statuses_[i].state == ContainerState::kWaiting && statuses_[i].restarts > 0) {
       --statuses_[i].restarts;  // the life that was to come will not
       statuses_[i].state = ContainerState::kEnded;
@@ -403,6 +414,17 @@ void SandboxLogic::begin_end(Instant now) {
     }
   }
   end_next_sidecars(now);
+}
+
+// Source: kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle ("Pod Termination"): what waits for its turn is to
+// be told to end.
+void SandboxLogic::begin_last_hook(std::size_t i, Instant now) {
+  Life& life = lives_[i];
+  const Duration wait = end_by_ == kNever ? grace_ : std::min(grace_, end_by_ - now);
+  if (life.kill_at != kNever || life.hook != Life::Hook::kNone || !has_last_hook(i, wait))
+    return;
+  life.hook = Life::Hook::kEnding;
+  orders_.push_back({Order::What::kEndingHook, i});
 }
 
 // Once no other container runs: the one that started last first, each when the one behind it has ended.

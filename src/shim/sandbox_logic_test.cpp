@@ -374,6 +374,28 @@ TEST(SandboxLogic, SidecarsEndOneAfterTheOtherTheLastOneFirst) {
   EXPECT_TRUE(logic.over());
 }
 
+TEST(SandboxLogic, LastHooksBeginAtOnceAndSidecarsEndWhenItIsTheirTurn) {
+  std::vector<SandboxContainer> all = {container("first", ContainerKind::kSidecar),
+                                       container("second", ContainerKind::kSidecar), container("main")};
+  for (SandboxContainer& one : all) one.ending.how = ContainerHook::How::kExec;
+  auto logic = logic_of(all);
+  orders(logic);
+  logic.told_to_end(at(0));
+  EXPECT_EQ(orders(logic), (Orders{{What::kEndingHook, 0}, {What::kEndingHook, 1}, {What::kEndingHook, 2}}));
+  logic.hooked(0, true, at(1));
+  EXPECT_TRUE(orders(logic).empty()) << "it is not its turn";
+  logic.hooked(2, true, at(1));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 2}}));
+  logic.ended(2, {}, at(2));
+  EXPECT_TRUE(orders(logic).empty()) << "its hook still runs";
+  logic.hooked(1, true, at(3));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 1}}));
+  logic.ended(1, {}, at(3));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 0}})) << "its hook is done, and runs no second time";
+  logic.ended(0, {}, at(4));
+  EXPECT_TRUE(logic.over());
+}
+
 TEST(SandboxLogic, ReadinessMayTakeSeveralSuccesses) {
   SandboxContainer one = container("main");
   one.probes = {probe(Probe::What::kReadiness)};

@@ -1154,7 +1154,8 @@ std::optional<WorkId> Shim::key() const {
 }
 
 // What the kernel killed may have been a child that nobody waited for, in a task that ended well: the step was short
-// of memory all the same.
+// of memory all the same. Of a front end's sandbox that is no end for want of memory: what ran on there has said how it
+// ended.
 void Shim::look_for_memory_kills() {
   const std::uint64_t kills = group_.oom_kills();
   if (kills <= memory_kills_)
@@ -1162,11 +1163,11 @@ void Shim::look_for_memory_kills() {
   memory_kills_ = kills;
   bool found = false;
   for (const auto& task : tasks_)
-    if (task->exit().signal == SIGKILL) {
+    if (task->exit().signal == SIGKILL || (sandbox_ && task->exit().code == 128 + SIGKILL)) {
       task->was_out_of_memory();
       found = true;
     }
-  if (!found)
+  if (!found && !start_.sandbox.front_end_files)
     tasks_.front()->was_out_of_memory();
   grace_until_us_ = std::max(grace_until_us_, boot_clock_us() + kTellUs);
   tell_of_memory_kills(kills);
