@@ -1,6 +1,7 @@
 #include "frontends/slurm/client/job_ask.h"
 
 #include "base/hostlist.h"
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/container_ask.h"
 #include "frontends/slurm/client/key_rows.h"
@@ -37,7 +38,7 @@ Result<void> check_hint(const OptionSet& options, std::vector<std::string>& note
 }
 
 Result<void> check_gres_flags(const OptionSet& options) {
-  for (const auto& flag : split(lower(options.text("gres-flags")), ','))
+  for (const auto& flag : items_of(lower(options.text("gres-flags"))))
     if (!is_among("disable-binding allow-task-sharing multiple-tasks-per-sharing", flag))
       return unsupported(options, "gres-flags", format("\"{}\" is not supported yet", flag));
   return {};
@@ -278,21 +279,19 @@ Result<void> read_names(const OptionSet& options, JobSpec& spec) {
   spec.reservation = options.text("reservation");
   spec.comment = options.text("comment");
   spec.wckey = options.text("wckey");
-  spec.licenses = options.text("licenses");
-  for (const auto& item : split(spec.licenses, ',')) {
+  spec.licenses = join(items_of(options.text("licenses")), ",");
+  for (const auto& item : items_of(spec.licenses)) {
     const auto at = item.find_first_of(":=");
     const auto count =
         at == std::string::npos ? std::optional<std::uint32_t>(1) : parse_count(std::string_view(item).substr(at + 1));
-    if (item.empty() || at == 0 || !count)
+    if (at == 0 || !count)
       return invalid(
           format("Invalid {} specification \"{}\"", where_given("licenses", *options.find("licenses")), spec.licenses),
           "licenses");
   }
-  for (const auto& name : split(options.text("partition"), ',')) {
-    if (name.empty())
-      return bad_value(options, "partition");
-    spec.partitions.push_back(name);
-  }
+  spec.partitions = items_of(options.text("partition"));
+  if (spec.partitions.empty() && !options.text("partition").empty())
+    return bad_value(options, "partition");
   return {};
 }
 

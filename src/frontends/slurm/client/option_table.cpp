@@ -91,7 +91,7 @@ constexpr OptionDef kTable[] = {
   {"pack-group", 0, val, R, 0, "", ok, "N", "", "het-group"},
   {"hint", 0, val, BRA, BRA, "HINT", ok, "TYPE", "nomultithread, compute_bound; memory_bound and multithread as wishes", nullptr},
   {"hold", 'H', no, BRA, 0, "", ok, "", "submit held: it waits for scontrol release", nullptr},
-  {"ignore-pbs", 0, no, B, B, "IGNORE_PBS", ign, "", "#PBS lines are never read", nullptr},
+  {"ignore-pbs", 0, no, B, B, "IGNORE_PBS", ign, "", "do not read #PBS and #BSUB lines", nullptr},
   {"immediate", 'I', opt, RA, RA, "IMMEDIATE", ok, "SECONDS", "give up unless it starts within this time", nullptr},
   {"input", 'i', val, BR, B, "INPUT", ok, "PATTERN", "file for standard input", nullptr},
   {"interactive", 0, no, R, 0, "", ign, "", "the step that salloc uses", nullptr},

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/hostlist.h"
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/values.h"
@@ -55,7 +56,7 @@ Result<TresPerTask> tres_per_task(const OptionSet& options) {
   const Given* given = options.find("tres-per-task");
   if (!given)
     return out;
-  for (const auto& item : split(given->text, ',')) {
+  for (const auto& item : items_of(given->text)) {
     const auto at = item.find_first_of(":=");
     if (at != std::string::npos && lower(item.substr(0, at)) == "cpu") {
       const auto count = parse_count(std::string_view(item).substr(at + 1));
@@ -316,7 +317,7 @@ namespace {
 
 // A share of a GPU stands alone among what is asked in the same place: GPUs beside it would be another ask.
 Result<void> check_alone(const OptionSet& options, const Given& gres, const std::vector<DeviceAsk>& asks) {
-  const auto items = split(lower(gres.text), ',');
+  const auto items = items_of(lower(gres.text));
   const bool shares = std::any_of(items.begin(), items.end(), [](std::string_view item) {
     if (item.starts_with("gres/") || item.starts_with("gres:"))
       item.remove_prefix(5);
@@ -429,7 +430,7 @@ bool is_gpu_binding(std::string_view word) {
   }
   if (!is_among("map_gpu mask_gpu", how) || list.empty() || list.ends_with(','))
     return false;
-  const auto items = split(list, ',');
+  const auto items = items_of(list);
   return std::all_of(items.begin(), items.end(), [&](const auto& item) { return names_gpus(item, how == "mask_gpu"); });
 }
 

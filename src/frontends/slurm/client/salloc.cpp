@@ -179,7 +179,7 @@ Result<Salloc::Wish> Salloc::read_wish(const Invocation& invocation) {
   wish.request = std::move(*request);
   JobSpec& job = wish.request.spec;
   if (job.name.empty())
-    job.name = wish.words.empty() ? "interactive" : base_name(wish.words[0]);
+    job.name = no_shell ? "no-shell" : "interactive";  // whatever the command is: libraries tell a step of srun by it
   job.command = wish.words.empty() ? "" : wish.words[0];
   job.interactive = !no_shell;
   job.requeue = false;

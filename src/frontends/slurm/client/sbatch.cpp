@@ -9,6 +9,7 @@
 #include "frontends/slurm/client/container_ask.h"
 #include "frontends/slurm/client/context.h"
 #include "frontends/slurm/client/environment.h"
+#include "frontends/slurm/client/foreign_directives.h"
 #include "frontends/slurm/client/invocation.h"
 #include "frontends/slurm/client/script.h"
 #include "frontends/slurm/client/shell_limits.h"
@@ -87,13 +88,17 @@ Result<std::vector<OptionSet>> with_directives(const std::vector<OptionSet>& out
                                                std::vector<std::string>& notes) {
   std::vector<OptionSet> out;
   auto read = TRY(read_directives(script.text));
-  notes.insert(notes.end(), read.notes.begin(), read.notes.end());
+  ForeignOptions foreign;
+  if (!outer.front().has("ignore-pbs"))
+    foreign = TRY(read_foreign_directives(script.text));
+  for (const auto* told : {&read.notes, &foreign.notes}) notes.insert(notes.end(), told->begin(), told->end());
   OptionSet bare(SlurmCommand::kSbatch);
   TRY(bare.read_environment([](const char* name) { return ::getenv(name); }));
   for (std::size_t i = 0; i < std::max(outer.size(), read.components.size()); ++i) {
     OptionSet options = outer.size() == 1 ? outer.front() : i < outer.size() ? outer[i] : bare;
     if (i < read.components.size())
       for (const auto& directive : read.components[i]) TRY(options.read_directive(directive.words, directive.line));
+    for (const auto& directive : foreign.directives) TRY(options.read_directive(directive.words, directive.line));
     out.push_back(std::move(options));
   }
   return out;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/hostlist.h"
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/key_rows.h"
@@ -202,7 +203,7 @@ Result<void> set_flags(ReservationEdit& edit, const KeyWord& word) {
     r.recurrence = Recurrence::kNone;
     r.purge_comp = false;
   }
-  for (const std::string& name : split(word.value, ',')) TRY(set_flag(r, name, word.sign != '-'));
+  for (const std::string& name : items_of(word.value)) TRY(set_flag(r, name, word.sign != '-'));
   return {};
 }
 
@@ -356,6 +357,8 @@ std::optional<int> scontrol_reservation(const ScontrolSession& session, std::str
     return 0;
   const Error& error = done.error();
   const std::string_view doing = verb == "create" ? "creating" : verb == "update" ? "updating" : "deleting";
+  if (say_unreached(session.voice, format("scontrol: error: Error {} the reservation", doing), error))
+    return 1;
   session.voice.error(format("Error {} the reservation: {}", doing,
                              error.code == Errc::kDenied ? "Access/permission denied" : error.message));
   return 1;

@@ -25,6 +25,7 @@
 #include "frontends/slurm/client/step_files.h"
 #include "frontends/slurm/client/values.h"
 #include "model/job.h"
+#include "ports/lingering_step.h"
 
 namespace lockstep::slurm {
 
@@ -343,11 +344,16 @@ Result<void> Srun::place_by_hostfile() {
   return {};
 }
 
+bool lingers() {
+  const char* word = ::getenv(kLingerVariable);
+  return word && std::string_view(word) == "1";
+}
+
 // A controller whose disk is full takes steps again in a moment, or when somebody has made room: `full` says so.
 Result<Ref<Step>> create_patiently(const ClientContext& context, const StepRequest& request, std::atomic<bool>& full) {
   for (;; ::usleep(kFullDiskUs)) {
     Api own(context);
-    auto step = own.create_step(request);
+    auto step = own.create_step(request, !lingers());
     const bool waits = !step && (step.error().field == "disk" || step.error().field == "read-only");
     if (!waits || request.spec.immediate)
       return step;
@@ -436,6 +442,7 @@ Result<int> Srun::accompany(JobId id, Ref<Step> step, JobEnd* end, std::optional
     open = TRY(open_files(files, facts));
   tell_of_unbound(options_, *step, voice_);
   SessionAsk ask = session_ask(options_, id, step, end != nullptr);
+  ask.lingers = lingers();
   TRY(files_into(files, *open, step->spec->append, ask));
   StepSession session(context_, api_, voice_, *signals_, std::move(ask), end);
   return session.run([&] {
