@@ -140,6 +140,13 @@ class PodEvents {
       tell_beginning(name, lives, notes.fetch_time);
     if (one.state == ContainerState::kWaiting)
       tell_waiting_container(one, lives);
+    if (!notes.replaced.empty() && recent(one.started))
+      tell(kNode, kWarning, "ImageLinksReplaced",
+           format(
+               "Container image \"{}\" has symbolic links where folders must be: empty folders have taken the place of "
+               "{}",
+               image_of(name), notes.replaced),
+           order_of(What::kCreated));
     for (const FailedProbe& probe : notes.failed_probes) tell_probe(name, probe);
     const bool stops = is_deleting(pod_) || records_.job->state == JobState::kCompleting;
     if (stops && one.state == ContainerState::kRunning)
@@ -169,7 +176,7 @@ class PodEvents {
   }
 
   void tell_waiting_container(const ContainerStatus& one, std::int64_t lives) {
-    constexpr std::string_view kNotMounted = "MountVolume.SetUp failed";
+    constexpr std::string_view kNotMounted = "MountVolume.SetUp failed", kNoSandbox = "Failed to create pod sandbox";
     if (one.reason == "CrashLoopBackOff") {
       tell(kNode, kWarning, "BackOff",
            format("Back-off restarting failed container {} in pod {}_{}({})", one.name, pod_.meta.name,
@@ -190,6 +197,9 @@ class PodEvents {
       tell(kNode, kWarning, "Failed", "Error: ImagePullBackOff", order_of(What::kImageBackOffError));
     } else if (one.message.starts_with(kNotMounted)) {  // the same of each container
       tell(kNode, kWarning, "FailedMount", one.message, EventOrder(1 + static_cast<unsigned>(What::kNotMounted)));
+    } else if (one.message.starts_with(kNoSandbox)) {  // likewise
+      tell(kNode, kWarning, "FailedCreatePodSandBox", one.message,
+           EventOrder(1 + static_cast<unsigned>(What::kNoSandbox)));
     } else if (!one.reason.empty() && one.reason != "ContainerCreating" && one.reason != "PodInitializing" &&
                one.reason != kFetchingImage) {
       tell(kNode, kWarning, "Failed", format("Error: {}", one.message.empty() ? one.reason : one.message),

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 
 #include "base/text.h"
@@ -125,6 +126,27 @@ TEST_F(PodEventsTest, AVolumeThatIsNotThere) {
     one.message = words;
   }
   EXPECT_EQ(events(), Words{std::string("FailedMount: ") + words}) << "once for all containers";
+}
+
+TEST_F(PodEventsTest, WhatKeepsASandboxFromBeingMade) {
+  job.started = {};
+  const char* const words = "Failed to create pod sandbox: no runtime for \"kata\" is configured";
+  for (const char* name : {"a", "b"}) {
+    ContainerStatus& one = container(ContainerState::kWaiting, name);
+    one.reason = "ContainerCreating";
+    one.message = words;
+  }
+  EXPECT_EQ(events(), Words{std::string("FailedCreatePodSandBox: ") + words}) << "once for all containers";
+}
+
+TEST_F(PodEventsTest, LinksOfAnImageThatFoldersReplace) {
+  job.started = {};
+  container(ContainerState::kRunning).message = encode_container_notes({.replaced = "/dev, /etc"});
+  const Words told = events();
+  EXPECT_NE(std::ranges::find(told,
+                              "ImageLinksReplaced: Container image \"reg/i:1\" has symbolic links where folders must "
+                              "be: empty folders have taken the place of /dev, /etc"),
+            told.end());
 }
 
 TEST_F(PodEventsTest, ProbesThatFailAreCounted) {
