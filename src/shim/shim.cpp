@@ -27,7 +27,10 @@
 #include "base/check.h"
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "model/containers_variable.h"
 #include "model/hook_part.h"
+#include "ports/lingering_step.h"
+#include "ports/step_signal.h"
 #include "shim/checkpoint_watch.h"
 #include "shim/container_task.h"
 #include "shim/control_group.h"
@@ -121,6 +124,16 @@ bool is_step_client(pid_t pid) {
   return name == "srun\n" || name == "lockstep\n";
 }
 
+// Made when the first of them is, which may be later.
+void tell_containers_folder(ProcessSpec& process) {
+  const char* state = ::getenv(kSpillVariable);
+  char here[4096];
+  std::string folder = state ? state : "../..";
+  if (!folder.starts_with('/') && ::getcwd(here, sizeof here))
+    folder = format("{}/{}", here, folder);
+  process.env.push_back(format("{}={}/containers/{}", kContainersVariable, folder, process.uid));
+}
+
 class Shim {
  public:
   explicit Shim(ShimDescriptors descriptors) : record_fd_(descriptors.record) {
@@ -179,7 +192,7 @@ class Shim {
   void obey(const std::string& line);
   std::optional<int> signal_of(const Told& told) const;
   void signal_all(const Told& told);
-  void signal_tasks(int signal);
+  void signal_tasks(int signal, bool has_each_step = false);
   void insist(std::int64_t now_us);
   void signal_first(const Told& told);
   pid_t first_process_of(const StepTask& task) const;
@@ -259,6 +272,7 @@ class Shim {
   std::int64_t containers_at_us_ = kTimeNever;  // the next word of them
   std::int64_t stalls_at_us_ = kTimeNever;      // when a staging that says nothing has stood still too long
   bool stalled_ = false;
+  bool lingers_ = false;                        // what its tasks leave behind goes on until it is told to end
   std::optional<ToldLines> told_;               // of a staging, or of who watches for checkpoints
   std::unique_ptr<TaskStart> watch_;            // who does
   std::unique_ptr<TaskStarter> watch_starter_;  // opens what it reads, which may take for ever
@@ -320,6 +334,9 @@ Result<void> Shim::open_place() {
   if (work && (!is_hook(*work) || is_staging(*work)))
     place_ = TRY(open_job_place(format("../../{}/{}", kPlacesFolder, place_name(work->job, work->attempt))));
   tell_place(place_, start_.launch.process.env);
+  tell_containers_folder(start_.launch.process);
+  const auto asks = std::erase(start_.launch.process.env, format("{}=1", kLingerVariable));
+  lingers_ = asks > 0 && work && step_of(*work);
   return {};
 }
 
@@ -955,8 +972,9 @@ std::optional<int> Shim::signal_of(const Told& told) const {
 }
 
 void Shim::signal_all(const Told& told) {
+  const auto work = key();
   if (const auto signal = signal_of(told))
-    signal_tasks(*signal);
+    signal_tasks(*signal, work && is_script(*work));  // the first process alone was not meant: so the steps are, too
 }
 
 // What was killed and does not go may be held by another process of its user.
@@ -967,10 +985,12 @@ void Shim::insist(std::int64_t now_us) {
 }
 
 // Everybody but lockstep-pmi, which stops and goes on with them, and tidies up when they have ended.
-void Shim::signal_tasks(int signal) {
+void Shim::signal_tasks(int signal, bool has_each_step) {
   const bool is_for_all = signal == SIGSTOP || signal == SIGCONT;
   for (const pid_t pid : descendants_of(::getpid()))
-    if (is_for_all || !world_ || pid != world_->pid())
+    if (has_each_step && !is_for_all && is_step_client(pid))
+      ::sigqueue(pid, signal, {.sival_int = kSentToStepsToo});
+    else if (is_for_all || !world_ || pid != world_->pid())
       ::kill(pid, signal);
 }
 
@@ -1105,6 +1125,8 @@ void Shim::check_over() {
     return;
   look_for_memory_kills();
   if (!children_gone_ && any_lives_below(::getpid())) {
+    if (lingers_ && kill_at_us_ == kTimeNever)
+      return;  // the last of them tells by its end
     kill_leftovers(world_goes(boot_clock_us()) ? world_->pid() : 0);
     insist(boot_clock_us());
     leftover_at_us_ = boot_clock_us() + kLeftoverEveryUs;

@@ -45,6 +45,7 @@ struct TaskPlan {
   std::uint32_t uid = 0, gid = 0;
   std::vector<std::uint32_t> groups;
   std::int32_t umask = 022;
+  bool makes_tmpdir = false;  // $TMPDIR, where it is not there; where it cannot be used it becomes /tmp
   TaskStream streams[3];
   int terminal = -1;  // slave of the pty
   std::vector<TaskLimit> limits;

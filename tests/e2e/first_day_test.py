@@ -199,6 +199,10 @@ class FirstDay(unittest.TestCase):
     def test_colour_is_for_terminals(self):
         held = self.c.wrap("true", "-H", "-J", "a-name-longer-than-eight", user=ANN)
         try:
+            for parsed in (("squeue", "-h"), ("squeue", "-o", "%i %T"), ("squeue", "-O", "jobid,state"), ("sinfo", "-h"),
+                           ("sinfo", "-o", "%n %T"), ("sinfo", "-O", "statelong"), ("squeue", "--json"), ("sinfo", "--json")):
+                _, text = self.on_terminal(*parsed, env={"TERM": "xterm"})
+                self.assertNotIn("\x1b", text, parsed)
             for command in (("squeue",), ("sinfo",), ("lockstep", "jobs")):
                 self.assertNotIn("\x1b", self.c.ok(*command, user=ANN))
                 for env, coloured in (({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False),
