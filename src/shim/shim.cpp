@@ -1029,9 +1029,12 @@ void Shim::stop_as_told(const Told& told) {
 
 // Ahead of a signal that warns. Once it is told to end, that has been written.
 void Shim::notice_as_told(const Told& told) {
-  if (told.number && !over_ && kill_at_us_ == kTimeNever)
-    write_stop_notice(stop_why(told.why),
-                      static_cast<std::int64_t>(std::min<std::uint64_t>(*told.number, INT32_MAX)) * 1000);
+  if (!told.number || over_ || kill_at_us_ != kTimeNever)
+    return;
+  write_stop_notice(stop_why(told.why),
+                    static_cast<std::int64_t>(std::min<std::uint64_t>(*told.number, INT32_MAX)) * 1000);
+  if (!paused_)
+    wake_stopped(::getpid());
 }
 
 void Shim::forget(const Told&) { result_written_ = result_written_ || over_; }
@@ -1306,10 +1309,13 @@ void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
   kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us + last_words_us);
   grace_until_us_ = first ? kill_at_us_ : std::min(grace_until_us_, kill_at_us_);
   if (first && kill_wait_us > 0) {
-    paused_ = false;
+    const bool being_stopped = std::exchange(paused_, false);  // some may be about to
     pause_at_us_ = kTimeNever;
     group_.thaw();
-    signal_descendants(::getpid(), SIGCONT);
+    if (being_stopped)
+      signal_descendants(::getpid(), SIGCONT);
+    else
+      wake_stopped(::getpid());
     if (!keeper_ends || !tasks_.front()->running())
       signal_descendants(::getpid(), SIGTERM);
     else  // hooks come before, and it knows the order

@@ -250,7 +250,6 @@ class Srun {
   int run(int argc, char** argv);
 
  private:
-  Result<void> place_by_hostfile();
   int in_allocation(JobId job);
   struct OwnJob;
   Result<OwnJob> own_job();
@@ -299,7 +298,7 @@ int Srun::run(int argc, char** argv) {
   }
   if (words_.empty())
     return fail(invalid("No command given to execute."));
-  if (const auto read = place_by_hostfile(); !read)
+  if (const auto read = place_by_hostfile(options_, around_, ::getenv); !read)
     return fail(read.error());
   if (const auto mpi = mpi_of(options_); !mpi)
     return fail(mpi.error());
@@ -321,27 +320,6 @@ int Srun::run(int argc, char** argv) {
   if (!id || *id == 0)
     return fail(bad_value(options_, "jobid"));
   return in_allocation(JobId(*id));
-}
-
-// SLURM_HOSTFILE: a node for every task, one a line, unless --nodelist says where they run.
-Result<void> Srun::place_by_hostfile() {
-  const char* file = ::getenv("SLURM_HOSTFILE");
-  if (!file || !*file || options_.has("nodelist"))
-    return {};
-  const std::string path = strchr(file, '/') ? file : std::string("./") + file;
-  const auto text = around_.read_file(absolute_path(path, around_.work_dir));
-  if (!text)
-    return Error{text.error().code, format("Failure getting NodeNames from hostfile: {}", text.error().message), {}};
-  const Given given{path, Origin::kEnvironment, 0, "SLURM_HOSTFILE"};
-  TRY(options_.set("nodelist", given));
-  options_.unset("distribution");
-  TRY(options_.set("distribution", {"arbitrary", Origin::kEnvironment, 0, "SLURM_HOSTFILE"}));
-  if (!options_.by("ntasks", Origin::kCommandLine)) {
-    options_.unset("ntasks");
-    options_.unset("nodes");
-    TRY(options_.set("ntasks", {std::to_string(split_words(*text).size()), Origin::kEnvironment, 0, "SLURM_HOSTFILE"}));
-  }
-  return {};
 }
 
 bool lingers() {

@@ -123,9 +123,8 @@ Result<void> add_device(std::vector<DeviceAsk>& out, DeviceAsk ask) {
       continue;
     if (!seen.whole() && seen.mig.empty())
       return invalid("one share of a GPU is possible, not several");
-    if (seen.count > kCountMax - ask.count)
-      return invalid("too many devices");
-    seen.count += ask.count;
+    seen.count = ask.count;  // as in Slurm the last of several counts
+    std::erase_if(out, [](const DeviceAsk& known) { return known.count == 0; });
     return {};
   }
   if (ask.count)

@@ -101,7 +101,7 @@ TEST(Values, Gres) {
   EXPECT_FALSE(parse_gres("shard:9").ok());
   EXPECT_EQ(devices(parse_gres("gpu:1,nvme:1k")), "gpu//1 nvme//1024 ");
   EXPECT_EQ(devices(parse_gres("none")), "");
-  EXPECT_EQ(devices(parse_gres("gpu:1,gpu:2")), "gpu//3 ");
+  EXPECT_EQ(devices(parse_gres("gpu:1,gpu:2")), "gpu//2 ") << "as in Slurm the last of several counts";
   EXPECT_EQ(devices(parse_gres("gpu:1,,nvme:2,")), "gpu//1 nvme//2 ");
   for (const char* bad : {"", ",", "gpu:", "gpu:-1", "gpu:a:b", "gpu:a:1:2", "4", "gpu:99999999999", "g pu"})
     EXPECT_EQ(devices(parse_gres(bad)), "error") << bad;
@@ -110,6 +110,7 @@ TEST(Values, Gres) {
 TEST(Values, Gpus) {
   EXPECT_EQ(devices(parse_gpus("4")), "gpu//4 ");
   EXPECT_EQ(devices(parse_gpus("h100:4")), "gpu/h100/4 ");
+  EXPECT_EQ(devices(parse_gpus("h100:4,a100:1,h100:0")), "gpu/a100/1 ");
   EXPECT_EQ(devices(parse_gpus("A100:2,h100:1")), "gpu/a100/2 gpu/h100/1 ");
   for (const char* bad : {"", "h100:", ":4", "a:b", ",", "-1"}) EXPECT_EQ(devices(parse_gpus(bad)), "error") << bad;
   EXPECT_EQ(devices(parse_gpus("h100:1,,a100:2,")), "gpu/h100/1 gpu/a100/2 ");
