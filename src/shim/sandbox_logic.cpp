@@ -233,16 +233,22 @@ void SandboxLogic::begin_probes(std::size_t i, Instant now) {
     lives_[i].probes[p].due = now + spec(i).probes[p].initial_delay;
 }
 
-// Behind the startup probes only, where there are some.
+// Behind the startup probes only, where there are some. What is told to stop is asked on whether it is ready: it serves
+// as long as it can.
+bool SandboxLogic::is_asked(std::size_t i, std::size_t p) const {
+  const Life& life = lives_[i];
+  const Probe::What what = spec(i).probes[p].what;
+  if (statuses_[i].state != ContainerState::kRunning || life.probes[p].in_flight)
+    return false;
+  if (life.kill_at != kNever)
+    return what == Probe::What::kReadiness && has_started_up(i);
+  return life.hook == Life::Hook::kNone && (what == Probe::What::kStartup ? !life.probes[p].passed : has_started_up(i));
+}
+
 void SandboxLogic::run_due_probes(std::size_t i, Instant now) {
-  if (statuses_[i].state != ContainerState::kRunning || lives_[i].kill_at != kNever ||
-      lives_[i].hook != Life::Hook::kNone)
-    return;
-  const bool up = has_started_up(i);
   for (std::size_t p = 0; p < lives_[i].probes.size(); ++p) {
     ProbeState& probe = lives_[i].probes[p];
-    const bool is_startup = spec(i).probes[p].what == Probe::What::kStartup;
-    if (probe.in_flight || probe.due > now || (is_startup ? probe.passed : !up))
+    if (probe.due > now || !is_asked(i, p))
       continue;
     probe.in_flight = true;
     probe.due = now + std::max(spec(i).probes[p].period, kPeriodLeast);
@@ -281,7 +287,7 @@ void SandboxLogic::probed(std::size_t i, std::size_t p, bool passed, Instant now
     forget_failure(i, asked.what);
   if (well || (failed && asked.what == Probe::What::kReadiness))
     probe.passed = well;
-  if (failed && asked.what != Probe::What::kReadiness) {
+  if (failed && asked.what != Probe::What::kReadiness && lives_[i].kill_at == kNever) {
     statuses_[i].reason = asked.what == Probe::What::kStartup ? "StartupProbeFailed" : "LivenessProbeFailed";
     end_container(i, now, std::min(grace_, asked.kill_wait));
   }
@@ -290,7 +296,7 @@ void SandboxLogic::probed(std::size_t i, std::size_t p, bool passed, Instant now
 }
 
 void SandboxLogic::look_at_readiness(std::size_t i) {
-  bool ready = has_started_up(i) && lives_[i].kill_at == kNever;
+  bool ready = has_started_up(i);  // also while it is told to stop: what it serves still, it serves
   for (std::size_t p = 0; p < spec(i).probes.size(); ++p)
     ready = ready && (spec(i).probes[p].what != Probe::What::kReadiness || lives_[i].probes[p].passed);
   statuses_[i].ready = ready;
@@ -466,15 +472,9 @@ Instant SandboxLogic::next_timer() const {
   Instant due = kNever;
   for (std::size_t i = 0; i < lives_.size(); ++i) {
     due = std::min({due, hold_on(i) ? kNever : lives_[i].start_at, lives_[i].kill_at});
-    if (statuses_[i].state != ContainerState::kRunning || lives_[i].kill_at != kNever ||
-        lives_[i].hook != Life::Hook::kNone)
-      continue;
-    const bool up = has_started_up(i);
-    for (std::size_t p = 0; p < lives_[i].probes.size(); ++p) {
-      const bool is_startup = spec(i).probes[p].what == Probe::What::kStartup;
-      if (!lives_[i].probes[p].in_flight && (is_startup ? !lives_[i].probes[p].passed : up))
+    for (std::size_t p = 0; p < lives_[i].probes.size(); ++p)
+      if (is_asked(i, p))
         due = std::min(due, lives_[i].probes[p].due);
-    }
   }
   return due;
 }

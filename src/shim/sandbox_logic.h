@@ -108,6 +108,7 @@ class SandboxLogic {
   void let_next_start(Instant now);
   void start(std::size_t i, Instant now);
   void begin_probes(std::size_t i, Instant now);
+  bool is_asked(std::size_t i, std::size_t p) const;
   void run_due_probes(std::size_t i, Instant now);
   void look_at_readiness(std::size_t i);
   void note_failure(std::size_t i, Probe::What what, bool is_last, std::string output, Instant now);

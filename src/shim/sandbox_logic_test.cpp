@@ -236,6 +236,30 @@ TEST(SandboxLogic, ReadinessFollowsItsProbe) {
   EXPECT_EQ(state(logic, 0), ContainerState::kRunning);
 }
 
+// Endpoints that go serve until they are gone: a container that is told to stop is ready as long as its probe says so.
+TEST(SandboxLogic, WhatIsToldToStopIsReadyUntilItHasStopped) {
+  SandboxContainer one = container("main");
+  one.probes = {probe(Probe::What::kReadiness), probe(Probe::What::kLiveness)};
+  auto logic = logic_of({one, container("plain")});
+  orders(logic);
+  logic.tick(at(0));
+  logic.probed(0, 0, true, at(0));
+  logic.probed(0, 1, true, at(0));
+  orders(logic);
+  logic.told_to_end(at(1));
+  EXPECT_TRUE(logic.containers()[0].ready);
+  EXPECT_TRUE(logic.containers()[1].ready);
+  orders(logic);
+  logic.tick(at(2));
+  EXPECT_EQ(orders(logic), (Orders{{What::kProbe, 0, 0}})) << "whether it lives is asked no more";
+  logic.probed(0, 0, false, at(2));
+  logic.tick(at(3));
+  logic.probed(0, 0, false, at(3));
+  EXPECT_FALSE(logic.containers()[0].ready);
+  logic.ended(1, {}, at(4));
+  EXPECT_FALSE(logic.containers()[1].ready);
+}
+
 TEST(SandboxLogic, ALivenessProbeThatFailsEndsTheContainerWhichStartsAgainByItsRule) {
   SandboxContainer one = container("main", ContainerKind::kMain, RestartRule::kOnFailure);
   one.probes = {probe(Probe::What::kLiveness)};

@@ -144,11 +144,7 @@ Result<void> mount_nfs(const SandboxVolume& volume, const std::string& path) {
   if (volume.path.starts_with('-') || volume.path.find(":/") == std::string::npos)
     return invalid(format("volume {}: \"{}\" names no folder of a server", volume.name, volume.path));
   if (::access(helper, X_OK) != 0)
-    return Error{Errc::kUnavailable,
-                 format("MountVolume.SetUp failed for volume \"{}\" : this node mounts no NFS: {} is in the package "
-                        "nfs-common",
-                        volume.name, helper),
-                 {}};
+    return Error{Errc::kUnavailable, format("this node mounts no NFS: {} is in the package nfs-common", helper), {}};
   const pid_t pid = fork_child();
   if (pid == 0) {
     reset_signals();
@@ -166,9 +162,7 @@ Result<void> mount_nfs(const SandboxVolume& volume, const std::string& path) {
   while (pid > 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
   if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
     return {};
-  return Error{Errc::kUnavailable,
-               format("MountVolume.SetUp failed for volume \"{}\" : mount.nfs {} failed", volume.name, volume.path),
-               {}};
+  return Error{Errc::kUnavailable, format("mount.nfs {} failed", volume.path), {}};
 }
 
 Result<void> mount_huge_pages(const SandboxVolume& volume, const std::string& path) {
@@ -440,7 +434,10 @@ Result<SandboxRoom> make_room(const Sandbox& sandbox, const SandboxSurroundings&
     SandboxVolume here = volume;
     if (here.kind == SandboxVolume::Kind::kHost)
       here.path = TRY(path_of_lasting(here.path, room.home));
-    TRY(make_volume(here, room.folder, sandbox));
+    if (const auto made = make_volume(here, room.folder, sandbox); !made.ok())
+      return Error{made.error().code,
+                   format("MountVolume.SetUp failed for volume \"{}\" : {}", here.name, made.error().message),
+                   {}};
   }
   for (const auto& [setting, value] : sandbox.sysctls) TRY(set_kernel(setting, value));
   const auto groups = read_plain("/proc/self/cgroup", Links::kRefused, kNamesFileMax);

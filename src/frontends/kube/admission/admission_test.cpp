@@ -169,6 +169,30 @@ TEST(StorageClasses, TheNewestStandardOneIsTaken) {
   EXPECT_EQ(at(none, {"spec", "storageClassName"}), R"("")");
 }
 
+TEST(StorageClasses, ClaimsGrowWhereTheirClassSaysSo) {
+  World world;
+  world.put("storageclasses.storage.k8s.io", R"({"metadata":{"name":"grows"},"allowVolumeExpansion":true})");
+  world.put("storageclasses.storage.k8s.io", R"({"metadata":{"name":"stays"}})");
+  const auto grown = [&](const char* storage, const char* from, const char* to, const char* phase) {
+    json::object old = pod_of(R"({})");
+    old["spec"] = json::object{{"storageClassName", storage}, {"resources", {{"requests", {{"storage", from}}}}}};
+    old["status"] = json::object{{"phase", phase}};
+    json::object claim = old;
+    claim["spec"].as_object()["resources"] = json::object{{"requests", {{"storage", to}}}};
+    const auto refused = check_claim_growth(world.tables, claim, old);
+    return refused ? refused->message : std::string();
+  };
+  EXPECT_EQ(grown("grows", "1Gi", "2Gi", "Bound"), "");
+  EXPECT_EQ(grown("stays", "1Gi", "1024Mi", "Bound"), "");
+  const std::string words = R"(persistentvolumeclaims "p" is forbidden: )";
+  EXPECT_EQ(grown("stays", "1Gi", "2Gi", "Bound"),
+            words +
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must "
+                "support resize");
+  EXPECT_NE(grown("none", "1Gi", "2Gi", "Bound"), "");
+  EXPECT_EQ(grown("grows", "1Gi", "2Gi", "Pending"), words + "Only bound persistent volume claims can be expanded");
+}
+
 // --- policies ---
 
 struct Policies : testing::Test {

@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/claims.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
@@ -15,7 +16,6 @@ namespace lockstep::kube {
 namespace {
 
 constexpr const char* kRuntimeClasses = "runtimeclasses.node.k8s.io";
-constexpr const char* kStorageClasses = "storageclasses.storage.k8s.io";
 constexpr const char* kOldClassName = "volume.beta.kubernetes.io/storage-class";
 constexpr const char* kStandard[] = {"storageclass.kubernetes.io/is-default-class",
                                      "storageclass.beta.kubernetes.io/is-default-class"};
@@ -95,6 +95,29 @@ void choose_storage_class(const Tables& tables, json::object& claim) {
   }
   if (chosen)
     own->get_object()["storageClassName"] = chosen->meta.name;
+}
+
+std::optional<Status> check_claim_growth(const Tables& tables, const json::object& claim, const json::object& old) {
+  const auto asked = [](const json::object& tree) {
+    return quantity_in(part(part(part(tree, "spec"), "resources"), "requests"), "storage");
+  };
+  const auto wanted = asked(claim), had = asked(old);
+  if (!wanted || !had || *wanted <= *had)
+    return std::nullopt;
+  const auto refuse = [&](const char* why) {
+    return Status::forbidden({"", std::string(kClaims)}, text_in(part(claim, "metadata"), "name"), why);
+  };
+  if (text_in(part(old, "status"), "phase") != "Bound")
+    return refuse("Only bound persistent volume claims can be expanded");
+  const std::string storage = storage_class_of(claim);
+  const auto at = tables.objects.find({std::string(kStorageClasses), "", storage});
+  const json::value body = at == tables.objects.end() ? json::value() : parse_own(at->second->body.get());
+  const json::value& allows = part(body, "allowVolumeExpansion");
+  if (storage.empty() || storage != storage_class_of(old) || !allows.is_bool() || !allows.get_bool())
+    return refuse(
+        "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support "
+        "resize");
+  return std::nullopt;
 }
 
 }  // namespace lockstep::kube

@@ -17,4 +17,7 @@ std::optional<Status> apply_runtime_class(const Tables& tables, json::object& po
 // A claim that names no class gets the standard one; of several the newest.
 void choose_storage_class(const Tables& tables, json::object& claim);
 
+// A Status (403): the claim asks for more than before, and its class does not say that its volumes grow.
+std::optional<Status> check_claim_growth(const Tables& tables, const json::object& claim, const json::object& old);
+
 }  // namespace lockstep::kube

@@ -253,7 +253,10 @@ class EndpointController final : public Reconciler {
       address["nodeName"] = one.node;
     if (!one.host.empty())
       address["hostname"] = one.host;
-    (one.told ? group.ready : group.not_ready).push_back(std::move(address));
+    if (one.told)
+      group.ready.push_back(std::move(address));
+    else if (!one.going)  // the older object knows no ends that go
+      group.not_ready.push_back(std::move(address));
     json::object end{{"addresses", json::array{json::string_view(one.ip)}},
                      {"conditions", {{"ready", one.told}, {"serving", one.ready}, {"terminating", one.going}}},
                      {"targetRef", std::move(reference)}};

@@ -33,6 +33,7 @@ const KindRules& quota_rules();  // bounds.cpp
 const KindRules& limit_range_rules();
 const KindRules& certificate_request_rules();  // certificate_requests.cpp
 const KindRules& lease_rules();                // leases.cpp
+const KindRules& node_rules();                 // node_rules.cpp
 const KindRules& pod_rules();                  // pods.cpp
 const KindRules& data_rules();                 // secrets and config maps: data_kinds.cpp
 

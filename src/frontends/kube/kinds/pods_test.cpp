@@ -3,6 +3,7 @@
 #include <boost/json/parse.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/rules.h"
 #include "frontends/kube/kinds/sysctls.h"
 #include "frontends/kube/machinery/json_tree.h"
@@ -135,6 +136,29 @@ TEST(PodRules, amounts_change_through_their_own_door_alone) {
                              "resize", &result),
             "");
   EXPECT_EQ(text_in(part(part(result, "spec"), "containers").as_array().at(0), "image"), "i") << "and nothing else";
+}
+
+TEST(PodRules, keys_of_own_labels_become_part_of_selectors) {
+  json::object pod = json::parse(R"({"metadata":{"name":"p","labels":{"rev":"7"}},"spec":{
+      "topologySpreadConstraints":[{"topologyKey":"z","labelSelector":{"matchLabels":{"app":"a"}},
+          "matchLabelKeys":["rev","none"]}],
+      "affinity":{"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"podAffinityTerm":
+          {"topologyKey":"z","labelSelector":{},"mismatchLabelKeys":["rev"]}}]}},
+      "containers":[]}})")
+                         .as_object();
+  rules_of("pods").prepare_create(pod);
+  rules_of("pods").prepare_create(pod);  // as often as the pod is completed
+  const json::value& spec = pod["spec"];
+  EXPECT_EQ(spec.at("topologySpreadConstraints").at(0).at("labelSelector").at("matchExpressions"),
+            json::parse(R"([{"key":"rev","operator":"In","values":["7"]}])"));
+  EXPECT_EQ(spec.at("affinity")
+                .at("podAntiAffinity")
+                .at("preferredDuringSchedulingIgnoredDuringExecution")
+                .at(0)
+                .at("podAffinityTerm")
+                .at("labelSelector")
+                .at("matchExpressions"),
+            json::parse(R"([{"key":"rev","operator":"NotIn","values":["7"]}])"));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kClaims = "persistentvolumeclaims";
+constexpr std::string_view kQuotaClaims = "persistentvolumeclaims";
 // Resources that are written bare and with "requests." before them.
 constexpr std::string_view kBare[] = {"cpu", "memory", "ephemeral-storage"};
 
@@ -179,7 +179,7 @@ Amounts amounts_of(std::string_view type, const json::object& tree) {
     count_pod(out, tree);
   else if (type == kServices)
     count_service(out, tree);
-  else if (type == kClaims)
+  else if (type == kQuotaClaims)
     count_claim(out, tree);
   else if (type == "configmaps" || type == "secrets" || type == "replicationcontrollers" || type == "resourcequotas")
     out[std::string(type)] = Quantity(1);

@@ -17,6 +17,7 @@ const KindRules& rules_of(std::string_view type) {
       {"services", service_rules},
       {"replicationcontrollers", replication_controller_rules},
       {"persistentvolumeclaims", claim_rules},
+      {"nodes", node_rules},
       {"persistentvolumes", volume_rules},
       {"resourcequotas", quota_rules},
       {"limitranges", limit_range_rules},

@@ -30,8 +30,11 @@ std::int64_t number_at(const json::value& value, std::string_view name, std::int
 // The object that the claims bind the token to is still the same one.
 bool still_there(const Tables& tables, const json::value& claims, const std::string& ns) {
   const json::value* ours = member(claims, "kubernetes.io");
+  // A pod's token is as good as its pod: the node that it names beside is said, not judged, for it may be made anew.
+  const bool of_pod = ours && member(*ours, "pod");
   for (const auto& [word, type] : {std::pair{"pod", "pods"}, {"secret", "secrets"}, {"node", "nodes"}})
-    if (const json::value* bound = ours ? member(*ours, word) : nullptr) {
+    if (const json::value* bound = ours ? member(*ours, word) : nullptr;
+        bound && !(of_pod && std::string_view(word) == "node")) {
       const auto object = find(tables, type, std::string_view(word) == "node" ? "" : ns, text_in(*bound, "name"));
       if (!object || uid_text(object->meta.uid) != text_in(*bound, "uid"))
         return false;

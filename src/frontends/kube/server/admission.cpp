@@ -112,6 +112,9 @@ std::optional<Status> judge(Request& request, const Kinds& kinds, PolicyBook& po
     if (auto faults = expression_faults(request.kind->type, *object); !faults.empty())
       return Status::invalid({request.kind->group, request.kind->kind}, text_in(part(*object, "metadata"), "name"),
                              std::move(faults));
+  if (object && old && request.kind->type == "persistentvolumeclaims" && request.target.subresource.empty())
+    if (auto refused = check_claim_growth(read->tables, *object, *old))
+      return refused;
   const bool shapes_pod = !old || request.target.subresource == "ephemeralcontainers" || request.kind->type != "pods";
   if (object && shapes_pod && !is_connection(request) && request.target.subresource != "status")
     if (auto refused = check_pod_security(read->tables, request.kind->type, *object, request.warnings))
