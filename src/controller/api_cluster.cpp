@@ -239,6 +239,7 @@ void Api::metrics(Visit visit) {
   for (const auto& [reason, count] : refusals_.by_reason())
     out += format("lockstep_http_refusals{{reason=\"{}\"}} {}\n", reason, count);
   gauge("http_waiting", world_.turns.waiting());
+  for (const auto& reader : settings_.readers) out += reader->metrics();
   visit.exchange->respond({200, "text/plain; version=0.0.4", std::move(out), {}});
 }
 

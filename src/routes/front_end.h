@@ -118,6 +118,8 @@ class FrontReader {
   virtual void meet(const std::shared_ptr<FrontHands>& /*hands*/) {}
   // before: the tables as they were without this change.
   virtual void change(const Tables& before, const Change& change) = 0;
+  // What it counts, in Prometheus' text format; part of the cluster's own page.
+  virtual std::string metrics() const { return {}; }
   // A node has told what it measured; it stands in `live`.
   virtual void measured(const Tables& /*tables*/, const LiveUse& /*live*/, const Node& /*node*/) {}
 };

@@ -110,6 +110,18 @@ class KubeAdmission(unittest.TestCase):
         room = self.namespace("classes")
         status, refused = self.root.ask("POST", room + "/pods", pod("p", runtimeClassName="none"))
         self.assertEqual((status, refused["message"]), (403, 'pods "p" is forbidden: pod rejected: RuntimeClass "none" not found'))
+        networking, priorities = "/apis/networking.k8s.io/v1", "/apis/scheduling.k8s.io/v1/priorityclasses"
+        self.root.must("POST", networking + "/ingressclasses", {
+            "metadata": {"name": "usual", "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}, "spec": {"controller": "example.com/c"}})
+        self.addCleanup(self.root.ask, "DELETE", networking + "/ingressclasses/usual")
+        ingress = {"metadata": {"name": "i"}, "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}}
+        made = self.root.must("POST", networking + "/namespaces/classes/ingresses", ingress)
+        self.assertEqual(made["spec"]["ingressClassName"], "usual")
+        for name, code in (("first", 201), ("second", 403)):
+            self.addCleanup(self.root.ask, "DELETE", f"{priorities}/{name}")
+            status, said = self.root.ask("POST", priorities, {"metadata": {"name": name}, "value": 1, "globalDefault": True})
+            self.assertEqual(status, code, said)
+        self.assertIn("PriorityClass first is already marked as default. Only one default can exist", said["message"])
 
     def test_policies(self):
         room = self.namespace("ruled")
@@ -131,6 +143,40 @@ class KubeAdmission(unittest.TestCase):
         status, refused = self.root.ask("DELETE", room + "/configmaps/kept")
         self.assertEqual((status, refused["reason"]), (403, "Forbidden"))
         self.root.must("POST", CORE + "/default/configmaps", config_map("elsewhere", a="1", b="2", c="3"))
+        # What cannot be is refused when it is stored; what cannot be evaluated is what its binding makes of it.
+        policy = {"metadata": {"name": "rights"}, "spec": {
+            "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]},
+            "matchConditions": [{"name": "these", "expression": "request.name.startsWith('r-')"}],
+            "validations": [{"expression": "authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowd()"}]}}
+        status, refused = self.root.ask("POST", POLICIES + "/validatingadmissionpolicies", policy)
+        self.assertEqual((status, refused["details"]["causes"][0]["field"]), (422, "spec.validations[0].expression"))
+        self.assertIn("compilation failed: ERROR: <input>:1:", refused["message"])
+        rule = policy["spec"]["validations"][0]
+        rule["expression"] = rule["expression"].replace("allowd", "allowed")
+        rule["message"] = "secrets are not yours"
+        self.root.must("POST", POLICIES + "/validatingadmissionpolicies", policy)
+        binding = {"metadata": {"name": "rights"}, "spec": {"policyName": "rights", "validationActions": ["Deny"]}}
+        self.root.must("POST", POLICIES + "/validatingadmissionpolicybindings", binding)
+        self.root.must("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/ruled/rolebindings", {
+            "metadata": {"name": "ann"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "maps"},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "ann"}]})
+        self.root.must("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/ruled/roles", {
+            "metadata": {"name": "maps"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]})
+        as_ann = {"headers": {"Impersonate-User": "ann"}}
+        self.root.must("POST", room + "/configmaps", config_map("r-root", a="1"))
+        status, refused = self.root.ask("POST", room + "/configmaps", config_map("r-ann", a="1"), **as_ann)
+        self.assertEqual(status, 422, refused)
+        self.assertIn("secrets are not yours", refused["message"])
+        self.root.must("DELETE", POLICIES + "/validatingadmissionpolicybindings/rights")
+        self.root.must("PATCH", POLICIES + "/validatingadmissionpolicies/rights",
+                       {"spec": {"validations": [{"expression": "object.data.none == 'x'"}]}}, kind="application/merge-patch+json")
+        binding["spec"]["validationActions"] = ["Warn", "Audit"]
+        self.root.must("POST", POLICIES + "/validatingadmissionpolicybindings", binding)
+        reply = self.root.open("POST", room + "/configmaps", config_map("r-warned", a="1"))
+        self.assertEqual(reply.status, 201)
+        self.assertIn("expression 'object.data.none == 'x'' resulted in error: no such key: none", reply.headers["Warning"])
+        reply.read()
+        self.root.must("DELETE", POLICIES + "/validatingadmissionpolicybindings/rights")
         self.root.must("DELETE", POLICIES + "/validatingadmissionpolicybindings/few-here")
         self.root.must("DELETE", room + "/configmaps/kept")
 

@@ -79,7 +79,7 @@ class KubePodsLive(KubeCluster):
         made = client.tls.wrap_socket(socket.create_connection((client.host, int(client.port)), timeout=20))
         self.addCleanup(made.close)
         made.sendall((f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-                      f"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Protocol: {protocol}\r\n\r\n").encode())
+                      "Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n" + (f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else "") + "\r\n").encode())
         reader = made.makefile("rb")
         status = reader.readline()
         while reader.readline().strip():
@@ -158,7 +158,9 @@ class KubePodsLive(KubeCluster):
     def test_a_port_is_reached_by_channels_of_a_web_socket(self):
         name = self.create("echo", "sh", "-c", 'trap exit TERM; while true; do busybox nc -l -p 8080 -e busybox cat; done')
         path = f"/api/v1/namespaces/default/pods/{name}/portforward"
-        eventually(lambda: self.try_kubectl("exec", name, "--", "busybox", "netstat", "-lnt").stdout.count(":8080"), what="it listens")
+        # One connection at a time: while there is one, nothing listens.
+        listens = lambda: eventually(lambda: self.try_kubectl("exec", name, "--", "busybox", "netstat", "-lnt").stdout.count(":8080"), what="it listens")
+        listens()
         made, reader, status = self.web_socket(path + "?ports=8080", "v4.channel.k8s.io")
         self.assertEqual(status, b"101")
         def frame():
@@ -168,7 +170,19 @@ class KubePodsLive(KubeCluster):
         self.assertEqual([frame(), frame()], [b"\0\x90\x1f", b"\1\x90\x1f"], "both channels begin with the port's number")
         made.sendall(b"\x82\x86\0\0\0\0\0hello")
         self.assertEqual(frame(), b"\0hello")
-        self.assertIn(self.web_socket(path, "v4.channel.k8s.io")[2], (b"400",), "it says which ports")
+        made.sendall(b"\x88\x80\0\0\0\0")
+        listens()
+        made, reader, status = self.web_socket(path + "?ports=8080", "")
+        self.assertEqual((status, frame(), frame()), (b"101", b"\0\x90\x1f", b"\1\x90\x1f"), "who names no protocol has channels too")
+        made.sendall(b"\x82\x86\0\0\0\0\0hello")
+        self.assertEqual(frame(), b"\0hello")
+        made.sendall(b"\x88\x80\0\0\0\0")
+        listens()
+        made, reader, status = self.web_socket(path + "?ports=8080", "v4.base64.channel.k8s.io")
+        self.assertEqual((status, frame(), frame()), (b"101", b"0kB8=", b"1kB8="))
+        made.sendall(b"\x81\x89\0\0\0\0" + b"0aGVsbG8=")
+        self.assertEqual(frame(), b"0aGVsbG8=")
+        self.assertEqual(self.web_socket(path, "v4.channel.k8s.io")[2], b"400", "it says which ports")
         self.assertEqual(self.web_socket(path + "?ports=0", "v4.channel.k8s.io")[2], b"400")
         self.assertEqual(self.web_socket(path + "?ports=" + ",".join(["1"] * 17), "v4.channel.k8s.io")[2], b"400")
         made.sendall(b"\x88\x80\0\0\0\0")

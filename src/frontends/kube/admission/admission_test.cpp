@@ -4,6 +4,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "base/text.h"
 #include "frontends/kube/admission/limit_ranges.h"
 #include "frontends/kube/admission/pod_security.h"
 #include "frontends/kube/admission/policies.h"
@@ -193,6 +194,41 @@ TEST(StorageClasses, ClaimsGrowWhereTheirClassSaysSo) {
   EXPECT_EQ(grown("grows", "1Gi", "2Gi", "Pending"), words + "Only bound persistent volume claims can be expanded");
 }
 
+TEST(Classes, OfAnIngressTheNewestStandardOne) {
+  World world;
+  for (const char* name : {"old", "new", "other"})
+    world.put("ingressclasses.networking.k8s.io",
+              std::string(R"({"metadata":{"name":")") + name +
+                  R"(","annotations":{"ingressclass.kubernetes.io/is-default-class":")" +
+                  (std::string_view(name) == "other" ? "false" : "true") + R"("}}})");
+  const auto chosen = [&](const char* ingress) {
+    json::object tree = json::parse(ingress).as_object();
+    choose_ingress_class(world.tables, tree);
+    return at(tree, {"spec", "ingressClassName"});
+  };
+  EXPECT_EQ(chosen(R"({"spec":{}})"), R"("new")");
+  EXPECT_EQ(chosen(R"({"spec":{"ingressClassName":"mine"}})"), R"("mine")");
+  EXPECT_EQ(chosen(R"({"metadata":{"annotations":{"kubernetes.io/ingress.class":"nginx"}},"spec":{}})"), "null");
+}
+
+TEST(Classes, OneOfPrioritiesIsTheDefault) {
+  World world;
+  const auto refused = [&](const char* name, bool is_default, bool is_new) {
+    json::object tree{{"metadata", {{"name", name}}}, {"value", 5}, {"globalDefault", is_default}};
+    const auto said = refuse_second_default(world.tables, tree, is_new);
+    return said ? said->message : std::string();
+  };
+  EXPECT_EQ(refused("a", true, true), "");
+  world.put("priorityclasses.scheduling.k8s.io", R"({"metadata":{"name":"a"},"value":1,"globalDefault":true})");
+  world.put("priorityclasses.scheduling.k8s.io", R"({"metadata":{"name":"b"},"value":1})");
+  EXPECT_EQ(refused("a", true, false), "");
+  EXPECT_EQ(refused("b", false, false), "");
+  EXPECT_EQ(refused("b", true, false),
+            "priorityclasses.scheduling.k8s.io \"b\" is forbidden: PriorityClass a is already marked as default. Only "
+            "one default can exist");
+  EXPECT_NE(refused("c", true, true), "");
+}
+
 // --- policies ---
 
 struct Policies : testing::Test {
@@ -271,6 +307,75 @@ TEST_F(Policies, WarnWhereBindingsSaySo) {
   EXPECT_FALSE(check());
   EXPECT_EQ(warnings,
             std::vector<std::string>{"Validation failed for ValidatingAdmissionPolicy 'few' with binding 'b': no"});
+}
+
+// What cannot be evaluated fails like what is false: as the binding wants it, and not at all where failures are
+// ignored.
+TEST_F(Policies, FailuresAreWhatTheBindingMakesOfThem) {
+  const auto with = [&](const char* more, const char* actions) {
+    policy(std::string("{") + kOfDeployments + more + R"(,"validations":[{"expression":"object.spec.none > 1"}]})");
+    bind("", actions);
+    warnings.clear();
+    return check();
+  };
+  EXPECT_NE(with("", R"(["Deny"])")
+                .value()
+                .message.find("expression 'object.spec.none > 1' resulted in error: no such key: none"),
+            std::string::npos);
+  EXPECT_FALSE(with("", R"(["Audit"])"));
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_FALSE(with("", R"(["Warn"])"));
+  EXPECT_EQ(warnings, std::vector<std::string>{
+                          "Validation failed for ValidatingAdmissionPolicy 'few' with binding 'b': expression "
+                          "'object.spec.none > 1' resulted in error: no such key: none"});
+  EXPECT_FALSE(with(R"(,"failurePolicy":"Ignore")", R"(["Deny","Audit"])"));
+  // Conditions: one that is false is enough; one that fails is a failure, and nothing further is judged.
+  constexpr const char* kFails = R"({"name":"a","expression":"object.none"})";
+  const auto conditions = [&](const std::string& more, const char* actions, const char* ignores = "") {
+    return with((R"(,"matchConditions":[)" + std::string(kFails) + more + "]" + ignores).c_str(), actions);
+  };
+  EXPECT_FALSE(conditions(R"(,{"name":"b","expression":"false"})", R"(["Deny"])"));
+  EXPECT_NE(conditions(R"(,{"name":"b","expression":"true"})", R"(["Deny"])").value().message.find("no such key: none"),
+            std::string::npos);
+  EXPECT_FALSE(conditions("", R"(["Warn"])"));
+  EXPECT_EQ(warnings.size(), 1u);
+  EXPECT_FALSE(conditions("", R"(["Deny"])", R"(,"failurePolicy":"Ignore")"));
+  // A policy that cannot be asked denies, whatever its binding says.
+  EXPECT_TRUE(with(R"(,"auditAnnotations":[{"key":"k","valueExpression":"object.none"}])", R"(["Audit"])"));
+}
+
+TEST_F(Policies, AskWhatTheUserMay) {
+  std::vector<std::string> asked;
+  book = PolicyBook([&](const json::object& user, const cel::AccessQuestion& one) {
+    asked.push_back(join({std::string(user.at("username").as_string()), one.account_ns, one.account, one.verb, one.path,
+                          one.group, one.resource, one.subresource, one.ns, one.name},
+                         "|"));
+    return one.verb == "yes";
+  });
+  bind();
+  const auto allowed = [&](const std::string& question) {
+    asked.clear();
+    policy(std::string("{") + kOfDeployments +
+           R"(,"variables":[{"name":"v","expression":"1"}],"validations":[{"expression":")" + question + R"("}]})");
+    const auto refused = check();
+    EXPECT_TRUE(!refused || refused->message.find("error") == std::string::npos) << refused->message;
+    EXPECT_EQ(asked.size(), 1u) << question;
+    return refused ? "no: " + asked.at(0) : asked.at(0);
+  };
+  EXPECT_EQ(allowed("authorizer.group('').resource('pods').namespace('m').name('p').check('yes').allowed()"),
+            "ann|||yes|||pods||m|p");
+  EXPECT_EQ(allowed("authorizer.group('g').resource('pods').subresource('exec').check('get').allowed()"),
+            "no: ann|||get||g|pods|exec||");
+  EXPECT_EQ(allowed("authorizer.path('/healthz').check('yes').allowed()"), "ann|||yes|/healthz|||||");
+  EXPECT_EQ(allowed("authorizer.requestResource.check('yes').allowed()"), "ann|||yes||apps|deployments||n|d");
+  EXPECT_EQ(allowed("authorizer.serviceAccount('s','a').group('').resource('pods').check('yes').allowed()"),
+            "ann|s|a|yes|||pods|||");
+  EXPECT_EQ(allowed("!authorizer.requestResource.fieldSelector('a=b').labelSelector('c').check('no').errored()"),
+            "ann|||no||apps|deployments||n|d");
+  book = PolicyBook();
+  policy(std::string("{") + kOfDeployments +
+         R"x(,"validations":[{"expression":"authorizer.requestResource.check('yes').allowed()"}]})x");
+  EXPECT_TRUE(check()) << "who knows nobody's rights allows nothing";
 }
 
 TEST_F(Policies, TakeParameters) {

@@ -9,7 +9,12 @@ namespace lockstep::kube {
 const KindRules& namespace_rules();       // namespaces.cpp
 const KindRules& priority_class_rules();  // priority_classes.cpp
 const KindRules& definition_rules();      // custom resource definitions: definitions.cpp
-const KindRules& volume_rules();          // persistent volumes, claims and their classes: volumes.cpp
+const KindRules& policy_rules();          // of admission, and their bindings: policies.cpp
+const KindRules& policy_binding_rules();
+const KindRules& device_class_rules();  // devices.cpp
+const KindRules& device_claim_rules();
+const KindRules& device_claim_template_rules();
+const KindRules& volume_rules();  // persistent volumes, claims and their classes: volumes.cpp
 const KindRules& claim_rules();
 const KindRules& storage_class_rules();
 void check_claim_spec(const Place& spec);  // of a claim, or of a template that makes some

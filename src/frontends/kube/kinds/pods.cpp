@@ -300,8 +300,8 @@ constexpr ListBound kPodLists[] = {{"volumes", 1024},         {"tolerations", 10
                                    {"hostAliases", 1024},     {"schedulingGates", 128},
                                    {"imagePullSecrets", 256}, {"topologySpreadConstraints", 64},
                                    {"readinessGates", 256},   {"resourceClaims", 256}};
-constexpr ListBound kBoundsOfContainer[] = {{"env", 4096},          {"envFrom", 256},       {"ports", 1024},
-                                            {"volumeMounts", 2048}, {"volumeDevices", 256}, {"resizePolicy", 16}};
+constexpr ListBound kContainerListBounds[] = {{"env", 4096},          {"envFrom", 256},       {"ports", 1024},
+                                              {"volumeMounts", 2048}, {"volumeDevices", 256}, {"resizePolicy", 16}};
 
 bool check_lists(const json::value& holder, std::string_view path, std::span<const ListBound> bounds,
                  FieldErrors& out) {
@@ -317,7 +317,7 @@ bool check_all_lists(const json::object& pod, FieldErrors& out) {
   for (const std::string_view list : kLists) {
     std::size_t i = 0;
     for (const json::value& container : list_in(spec_of(pod), list))
-      good = check_lists(container, format("spec.{}[{}]", list, i++), kBoundsOfContainer, out) && good;
+      good = check_lists(container, format("spec.{}[{}]", list, i++), kContainerListBounds, out) && good;
   }
   return good;
 }
@@ -468,12 +468,38 @@ void check_size_of(const json::value& now, const json::value& was, bool may, con
   }
 }
 
+// Containers have the places that they had: what is asked of each is told by its place.
+bool same_order(const json::value& now, const json::value& was) {
+  return std::ranges::all_of(kLists, [&](std::string_view list) {
+    const json::array &ask = list_in(now, list), &old = list_in(was, list);
+    return std::ranges::equal(
+        ask, old, {}, [](const json::value& one) { return text_in(one, "name"); },
+        [](const json::value& one) { return text_in(one, "name"); });
+  });
+}
+
+void check_order(const json::object& pod, const json::object& old, FieldErrors& out) {
+  for (const std::string_view list : {kLists[1], kLists[0]}) {
+    const json::array &now = list_in(spec_of(pod), list), &was = list_in(spec_of(old), list);
+    const std::string path = format("spec.{}", list);
+    if (now.size() != was.size())
+      out.push_back(field_forbidden(path, format("{} may not be added or removed on resize", list)));
+    else
+      for (std::size_t i = 0; i < now.size(); ++i)
+        if (text_in(now[i], "name") != text_in(was[i], "name"))
+          out.push_back(field_forbidden(format("{}[{}].name", path, i),
+                                        format("{} may not be renamed or reordered on resize", list)));
+  }
+}
+
 void check_resize(const json::object& pod, const json::object& old, FieldErrors& out) {
   if (qos_class(pod) != qos_class(old))
     out.push_back(
         field_invalid("spec", json::value(qos_class(pod)), "Pod QOS Class may not change as a result of resizing"));
   if (part(spec_of(pod), "resources").is_object() && !part(spec_of(pod), "resources").as_object().empty())
     out.push_back(field_forbidden("", "pods with pod-level resources cannot be resized"));
+  if (!same_order(spec_of(pod), spec_of(old)))
+    return check_order(pod, old, out);
   for (const std::string_view list : kLists) {
     const json::array &now = containers_in(pod, list), &was = containers_in(old, list);
     for (std::size_t i = 0; i < now.size() && i < was.size(); ++i) {
@@ -549,6 +575,8 @@ class PodRules final : public KindRules {
     }
     if (subresource == "resize") {
       const json::value wanted = spec;
+      if (!same_order(wanted, spec_of(old)))  // which is refused
+        return;
       tree["spec"] = spec_of(old);
       take_sizes(object_in(tree, "spec"), wanted, spec_of(old));
       return;

@@ -61,6 +61,16 @@ TEST(PodRules, profiles_and_mounts_are_what_they_can_be) {
             std::string::npos);
 }
 
+TEST(PodRules, search_paths_are_names_that_some_servers_know) {
+  const auto with = [](const std::string& path) {
+    return faults_of_new(R"({"dnsConfig":{"searches":[")" + path + R"("]},"containers":[{"name":"a","image":"i"}]})");
+  };
+  for (const char* good : {"lab.example", "lab.example.", ".", "_sip._tcp.lab_1.example", "a"})
+    EXPECT_EQ(with(good), "") << good;
+  for (const char* bad : {"", "a_", "a_.b", "__a", "A", "a..b", "-a", "a b", "..", "_"})
+    EXPECT_NE(with(bad), "") << bad;
+}
+
 TEST(PodRules, settings_of_the_kernel_have_names_that_can_be) {
   const auto with = [](const std::string& name) {
     return faults_of_new(R"({"securityContext":{"sysctls":[{"name":")" + name +
@@ -130,6 +140,16 @@ TEST(PodRules, amounts_change_through_their_own_door_alone) {
   EXPECT_NE(faults_of_change(sized("1"), sized("1", R"(,"limits":{"nvidia.com/gpu":"1"})"), "resize")
                 .find("only cpu and memory resources are mutable"),
             std::string::npos);
+  const auto two = [](const char* first, const char* second) {
+    return std::string(R"({"containers":[{"name":")") + first + R"(","image":"i"},{"name":")" + second +
+           R"(","image":"i"}]})";
+  };
+  EXPECT_EQ(faults_of_change(two("a", "b"), two("a", "b"), "resize"), "");
+  EXPECT_EQ(faults_of_change(two("a", "b"), two("b", "a"), "resize"),
+            "spec.containers[0].name: Forbidden: containers may not be renamed or reordered on resize\n"
+            "spec.containers[1].name: Forbidden: containers may not be renamed or reordered on resize\n");
+  EXPECT_EQ(faults_of_change(two("a", "b"), kPlain, "resize"),
+            "spec.containers: Forbidden: containers may not be added or removed on resize\n");
   json::object result;
   EXPECT_EQ(faults_of_change(sized("1"),
                              R"({"containers":[{"name":"a","image":"other","resources":{"requests":{"cpu":"2"}}}]})",

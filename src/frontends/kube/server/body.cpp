@@ -163,12 +163,7 @@ void validate_object(const Request& request, const json::object& tree, const jso
   if (!request.kind->schema)
     return;
   const auto& custom = request.kind->custom;
-  found = custom ? validate_custom(json::value(tree), *request.kind->schema, custom->definition->patterns)
-                 : validate_fields(tree, *request.kind->schema);
-  if (custom && found.empty() && !custom->rules.empty()) {
-    const json::value before = old ? json::value(*old) : json::value();
-    found = custom->rules.validate(json::value(tree), old ? &before : nullptr, *request.kind->schema);
-  }
+  found = custom ? custom->faults(tree, old) : validate_fields(tree, *request.kind->schema);
   out.insert(out.end(), found.begin(), found.end());
 }
 

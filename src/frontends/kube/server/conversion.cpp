@@ -236,12 +236,12 @@ struct WatchBell::Follower {
   bool over = false;
 };
 
-void WatchBell::follow(const std::shared_ptr<FrontVisit>& visit, HttpResponse head, Pull pull, Duration longest,
+void WatchBell::follow(const std::shared_ptr<FrontVisit>& visit, const Opens& opens, Pull pull, Duration longest,
                        const std::shared_ptr<std::function<void()>>& wake) {
   if (!hands_ || all_.size() >= kWatchesMax)
     return answer_status(*visit, Status::too_many_requests("too many watches are open", 1));
   auto one = std::make_shared<Follower>();
-  one->stream = visit->open(std::move(head));
+  one->stream = opens(*visit);
   if (!one->stream)
     return;
   one->pull = std::move(pull);

@@ -182,7 +182,19 @@ void answer_shown(const Request& request, const Object& object, int status) {
   answer_json(request, std::move(out), status);
 }
 
-std::string list_head(const Request& request, Seq seq, const std::string& next, std::size_t left) {
+bool items_say_kind(const Request& request) {
+  return request.accepted.form != Accepted::Form::kWhole || request.kind->custom || !request.kind->schema;
+}
+
+void drop_kind(std::string& text, std::size_t from, const Request& request) {
+  const std::string head =
+      format(R"({{"kind":{},"apiVersion":{},)", json::serialize(json::string_view(request.kind->kind)),
+             json::serialize(json::string_view(request.api_version)));
+  if (std::string_view(text).substr(from).starts_with(head))
+    text.erase(from + 1, head.size() - 1);
+}
+
+std::string list_head(const Request& request, Seq seq, const std::string& next, std::size_t left, Columns columns) {
   using enum Accepted::Form;
   std::string kind = request.kind->list_kind, version = request.api_version;
   if (request.accepted.form != kWhole) {
@@ -196,7 +208,9 @@ std::string list_head(const Request& request, Seq seq, const std::string& next, 
   if (!next.empty() && left > 0)
     out += format(R"(,"remainingItemCount":{})", left);
   out += '}';
-  if (request.accepted.form == kTable)
+  if (request.accepted.form == kTable && columns == Columns::kNot)
+    out += R"(,"columnDefinitions":null,"rows":[)";
+  else if (request.accepted.form == kTable)
     out += R"(,"columnDefinitions":)" +
            json::serialize(columns_text(request.kind->custom ? request.kind->custom->version->columns.columns()
                                                              : columns_of(request.kind->type))) +
