@@ -9,6 +9,7 @@
 #include "frontends/kube/admission/pod_security.h"
 #include "frontends/kube/admission/policies.h"
 #include "frontends/kube/admission/standard_parts.h"
+#include "frontends/kube/admission/webhooks.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
 #include "model/records.h"
@@ -399,6 +400,45 @@ TEST_F(Policies, ThatCannotBeJudgedFailAsTheySay) {
   policy(std::string("{\"failurePolicy\":\"Ignore\",") + kOfDeployments +
          R"(,"validations":[{"expression":"object.nowhere.deep == 1"}]})");
   EXPECT_FALSE(check());
+}
+
+TEST(Webhooks, AreAskedInTheFormThatTheirRuleNames) {
+  World world;
+  const auto configure = [&](std::string_view versions, std::string_view policy) {
+    world.put(
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        format(
+            R"({{"metadata":{{"name":"w"}},"webhooks":[{{"name":"w","matchPolicy":"{}","rules":[{{"apiGroups":["g"],)"
+            R"("apiVersions":{},"operations":["*"],"resources":["things"]}}]}}]}})",
+            policy, versions));
+  };
+  AdmissionAttempt attempt;
+  attempt.operation = "CREATE";
+  attempt.group = "g";
+  attempt.version = "v1";
+  attempt.kind = "Thing";
+  attempt.resource = "things";
+  attempt.others = {{"g", "v2", "Thing", "things"}, {"h", "v2", "Thing", "things"}};
+  const json::object thing{{"metadata", {{"name", "t"}}}};
+  attempt.object = &thing;
+  const auto version_asked = [&] {
+    const auto found = webhooks_for(world.tables, Webhook::Sort::kMutating, attempt);
+    return found.empty() ? std::string("none") : found.front().form.version;
+  };
+  configure(R"(["v2","v1"])", "Equivalent");
+  EXPECT_EQ(version_asked(), "v1") << "the request's own, where a rule has it";
+  configure(R"(["v2"])", "Equivalent");
+  EXPECT_EQ(version_asked(), "v2");
+  configure(R"(["v2"])", "Exact");
+  EXPECT_EQ(version_asked(), "none");
+  configure(R"(["v3"])", "Equivalent");
+  EXPECT_EQ(version_asked(), "none") << "nobody serves it";
+
+  const json::object tree = request_tree(attempt.in_form(attempt.others[0], &thing, nullptr));
+  EXPECT_EQ(at(tree, {"kind", "version"}), R"("v2")");
+  EXPECT_EQ(at(tree, {"requestKind", "version"}), R"("v1")");
+  EXPECT_EQ(at(tree, {"resource", "version"}), R"("v2")");
+  EXPECT_EQ(at(tree, {"requestResource", "version"}), R"("v1")");
 }
 
 TEST_F(Policies, HoldForWhatTheirConditionsAndSelectorsTake) {

@@ -95,15 +95,14 @@ std::optional<HttpResponse> answer_issuer(std::string_view path, const TokenPowe
   return HttpResponse{200, "application/json", json::serialize(said), {}};
 }
 
-void create_token(const Asked& request, const TokenPowers& powers, const std::string& token_id) {
+namespace {
+
+void answer_token(const Asked& request, const TokenPowers& powers, const std::string& token_id,
+                  const json::object& body) {
   const auto account = find_object(*request);
   if (!account)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
-  auto body =
-      request->http().body.empty() ? Answered<json::object>(json::object()) : read_body(*request, request->http().body);
-  if (!body.ok())
-    return answer_status(*request, body.error());
-  const json::value* spec = body->if_contains("spec");
+  const json::value* spec = body.if_contains("spec");
   const auto reading = request->visit->read();
   const std::int64_t now = (reading->now + reading->wall_offset).us / 1'000'000;
   const std::int64_t life = spec ? number_at(*spec, "expirationSeconds", kLifeDefault) : kLifeDefault;
@@ -155,6 +154,18 @@ void create_token(const Asked& request, const TokenPowers& powers, const std::st
   out["status"] = {{"token", powers.sign(json::serialize(claims))},
                    {"expirationTimestamp", time_text(Instant{(now + life) * 1'000'000}, {})}};
   answer_tree(*request, out, 201);
+}
+
+}  // namespace
+
+void create_token(const Asked& request, const TokenPowers& powers, const std::string& token_id) {
+  if (!find_object(*request))
+    return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (request->http().body.empty())
+    return answer_token(request, powers, token_id, {});
+  read_body_then(request, [request, powers, token_id](const json::object& body) {
+    answer_token(request, powers, token_id, body);
+  });
 }
 
 }  // namespace lockstep::kube

@@ -213,10 +213,20 @@ void convert_for(const Asked& request, const ConversionTools& tools, std::vector
 
 void convert_to_stored(const Asked& request, const ConversionTools& tools, json::object tree,
                        std::function<void(Answered<json::object>)> then) {
-  const std::string& storage = request->kind->custom->definition->storage().name;
+  convert_tree(request, tools, std::move(tree), request->kind->version,
+               request->kind->custom->definition->storage().name, std::move(then));
+}
+
+void convert_tree(const Asked& request, const ConversionTools& tools, json::object tree, const std::string& from,
+                  const std::string& to, std::function<void(Answered<json::object>)> then) {
+  if (!is_converted_by_webhook(*request->kind)) {
+    tree.erase("kind");
+    tree.erase("apiVersion");
+    return then(std::move(tree));
+  }
   std::vector<json::object> one;
-  one.push_back(with_version(std::move(tree), *request->kind, request->kind->version));
-  ask_webhook(request, tools, request->kind->version, storage, std::move(one),
+  one.push_back(with_version(std::move(tree), *request->kind, from));
+  ask_webhook(request, tools, from, to, std::move(one),
               [then = std::move(then)](Answered<std::vector<json::object>> made) {
                 if (!made.ok())
                   return then(made.error());

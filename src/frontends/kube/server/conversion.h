@@ -33,7 +33,10 @@ void convert_for(const Asked& request, const ConversionTools& tools, std::vector
 // Whether convert_for() would ask.
 bool is_to_be_converted(const Request& request, const Object& object);
 
-// A tree in the request's version, in the one that is stored.
+// A tree of one version of a custom resource in another, without kind and apiVersion.
+void convert_tree(const Asked& request, const ConversionTools& tools, json::object tree, const std::string& from,
+                  const std::string& to, std::function<void(Answered<json::object>)> then);
+// From the request's version to the one that is stored.
 void convert_to_stored(const Asked& request, const ConversionTools& tools, json::object tree,
                        std::function<void(Answered<json::object>)> then);
 

@@ -233,29 +233,21 @@ void try_bind(const Asked& request, const std::string& name, const std::string& 
 
 }  // namespace
 
-void bind_pod(const Asked& request) {
-  const auto body = read_body(*request, request->http().body);
-  if (!body.ok())
-    return answer_status(*request, body.error());
-  const std::string said = text_in(part(*body, "metadata"), "name");
+namespace {
+
+void bind_as(const Asked& request, const json::object& body) {
+  const std::string said = text_in(part(body, "metadata"), "name");
   if (!request->target.subresource.empty() && !said.empty() && said != request->target.name)
     return answer_status(*request, Status::bad_request("name in URL does not match name in Binding object"));
   const std::string name = request->target.subresource.empty() ? said : request->target.name;
-  const std::string node = text_in(part(*body, "target"), "name"), kind = text_in(part(*body, "target"), "kind");
+  const std::string node = text_in(part(body, "target"), "name"), kind = text_in(part(body, "target"), "kind");
   if (name.empty() || node.empty() || (!kind.empty() && kind != "Node"))
     return answer_status(
         *request, Status::invalid({"", "Binding"}, name, {{"FieldValueRequired", "Required value", "target.name"}}));
   try_bind(request, name, node, kAgain);
 }
 
-void evict_pod(const Asked& request) {
-  json::object body;
-  if (!request->http().body.empty()) {
-    auto read = read_body(*request, request->http().body);
-    if (!read.ok())
-      return answer_status(*request, read.error());
-    body = std::move(*read);
-  }
+void evict_as(const Asked& request, const json::object& body) {
   const std::string name = text_in(part(body, "metadata"), "name");
   if (!name.empty() && name != request->target.name)
     return answer_status(*request, Status::bad_request("name in URL does not match name in Eviction object"));
@@ -267,6 +259,18 @@ void evict_pod(const Asked& request) {
       request,
       {integer_in(options, "gracePeriodSeconds"), text_in(conditions, "uid"), text_in(conditions, "resourceVersion")},
       kAgain);
+}
+
+}  // namespace
+
+void bind_pod(const Asked& request) {
+  read_body_then(request, [request](const json::object& body) { bind_as(request, body); });
+}
+
+void evict_pod(const Asked& request) {
+  if (request->http().body.empty())
+    return evict_as(request, {});
+  read_body_then(request, [request](const json::object& body) { evict_as(request, body); });
 }
 
 }  // namespace lockstep::kube

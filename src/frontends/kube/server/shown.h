@@ -18,6 +18,12 @@ void answer_shown(const Request& request, const Object& object, int status = 200
 json::object shown_tree(const Request& request, const Object& object, json::storage_ptr storage = {},
                         const PodRecords* then = nullptr);
 
+// Whether an object of the type shows what follows from other records, beside its own.
+bool shows_records(const Object& object);
+// shown_tree() of any other object, which looks at nothing else: on any thread. wall_offset: of wall_offset_of().
+json::object plain_tree(const Request& request, const Object& object, WallTime now, Duration wall_offset,
+                        json::storage_ptr storage = {});
+
 // What stands before and behind the items of a list in that form. Between them stand the items, with commas. A table
 // names its columns, but for events that follow another one.
 enum class Columns : bool { kNot, kNamed };
