@@ -247,6 +247,8 @@ void Api::update_node(Visit visit) {
   if (!body.ok())
     return visit.refuse(body.error());
   body->name = visit.names[0];
+  if (const auto free = check_not_own(body->task_range.value_or("")); !free.ok())
+    return visit.refuse(free.error());
   const bool now = visit.query("now") == "1";
   if (now && !body->revoke)
     return visit.refuse(invalid("only a node that is revoked can be called off now", "now"));
@@ -275,7 +277,8 @@ void Api::own_word(Visit visit, NodeId id) {
   auto body = decode_update_node(visit.http().body);
   if (!body.ok())
     return visit.refuse(body.error());
-  if (!body->drain || body->weight || body->features || body->trust_administrators || body->revoke)
+  if (!body->drain || body->weight || body->features || body->trust_administrators || body->revoke || body->labels ||
+      body->marks || body->added_counted || body->address || body->task_range || body->accept)
     return visit.refuse(
         denied(format("root of node {} drains and resumes it, and changes nothing else of it", node->meta.name)));
   if (const auto room = check_disk(visit); !room.ok())

@@ -22,6 +22,7 @@
 #include "frontends/kube/machinery/quoted.h"
 #include "frontends/kube/machinery/strategic_patch.h"
 #include "frontends/kube/machinery/typed.h"
+#include "frontends/kube/server/address_claims.h"
 #include "frontends/kube/server/body.h"
 #include "frontends/kube/server/conversion.h"
 #include "frontends/kube/server/custom_kinds.h"
@@ -244,6 +245,9 @@ void put_admitted(const Asked& request, const WriteTools& tools, Draft draft, Re
       return answer_status(*request, Status::already_exists(request->resource(), name));
   if (!draft.before && !text_at(metadata_of(draft.tree), "resourceVersion").empty())
     return answer_status(*request, Status::bad_request("resourceVersion should not be set on objects to be created"));
+  if (auto refused = check_address_claims(*request, draft.tree, draft.before ? &draft.old : nullptr, *tools.roles,
+                                          tools.own_addresses ? tools.own_addresses() : std::vector<std::string>()))
+    return answer_status(*request, *refused);
   std::vector<CommandBody> more;
   if (request->kind->type == kServices) {
     auto given = give_addresses(*request, draft.tree, draft.before ? &draft.old : nullptr, *tools.services,
