@@ -32,6 +32,13 @@ std::optional<IpRange> parse_ip_range(std::string_view text) {
   return range;
 }
 
+bool is_private(const IpRange& range) {
+  for (const std::string_view text : kPrivateRanges)
+    if (const auto whole = parse_ip_range(text); whole && whole->contains(range.first) && whole->contains(range.last()))
+      return true;
+  return false;
+}
+
 std::string ip_text(std::uint32_t address) {
   return format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
 }

@@ -73,7 +73,7 @@ Result<ListenAt> installed_listener() {
 // A key and a certificate by the same door any other machine uses. Root of the controller's machine is an administrator
 // of the cluster, through its agent too.
 Result<void> join_this_machine(const ListenAt& at) {
-  const AgentFile file = new_agent_file(host_name(), address_from_here(at.address), at.port);
+  AgentFile file = new_agent_file(host_name(), address_from_here(at.address), at.port);
   TokenRequest ask;
   ask.node = file.node;
   ask.ttl_s = 600;

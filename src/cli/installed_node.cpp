@@ -152,7 +152,7 @@ Result<void> write_agent_file(const AgentFile& file) {
   return TRY(Folder::make(folder_of(path), 0755)).write_durably(name_of(path), encode(file), 0600);
 }
 
-Result<void> join_with_token(const AgentFile& file, const std::string& token) {
+Result<void> join_with_token(AgentFile& file, const std::string& token) {
   const Ran ran = TRY(run_and_hear({program_dir() + "/lockstep-agent", "join", "--controller",
                                     host_and_port(file.controller_host, file.controller_port), "--node", file.node,
                                     "--pki", folder_of(file.key), "--token", "-"},
@@ -161,7 +161,15 @@ Result<void> join_with_token(const AgentFile& file, const std::string& token) {
   std::string_view said = trim(ran.err);
   if (said.starts_with(kPrefix))
     said.remove_prefix(kPrefix.size());
-  return ran.code == 0 ? Result<void>() : Result<void>(Error{Errc::kDenied, std::string(said), {}});
+  if (ran.code != 0)
+    return Error{Errc::kDenied, std::string(said), {}};
+  for (const auto& line : split(ran.out, '\n')) {
+    if (line.starts_with(kGivenAddress))
+      file.address = line.substr(kGivenAddress.size());
+    if (line.starts_with(kGivenRange))
+      file.task_range = line.substr(kGivenRange.size());
+  }
+  return {};
 }
 
 bool is_own_node(const AgentFile& file) {

@@ -17,7 +17,8 @@ AgentFile new_agent_file(const std::string& node, const std::string& controller_
 Result<AgentFile> read_agent_file();
 Result<void> write_agent_file(const AgentFile& file);
 // A key and a certificate for the settings, by a token, in pki_dir.
-Result<void> join_with_token(const AgentFile& file, const std::string& token);
+// Takes into the settings what the token gave.
+Result<void> join_with_token(AgentFile& file, const std::string& token);
 // Whether this machine is a node of the cluster whose controller it has.
 bool is_own_node(const AgentFile& file);
 // Settings, key, certificate and journal: nothing of the node stays.

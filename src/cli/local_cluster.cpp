@@ -77,18 +77,31 @@ bool is_usable_certificate(const ClusterDir& dir, const std::string& node) {
 // A certificate by the same door any other node uses: a one-time token, then join. Again for a node that was removed or
 // revoked, whose old one counts no more, and for one whose files are lost or damaged. Where this machine is the node,
 // whoever is root or administrator there is so here.
-Result<void> join_node(const ClusterDir& dir, const ClusterConf& conf, const std::string& node) {
+Result<void> join_node(const ClusterDir& dir, const ClusterConf& conf, const std::string& node, std::uint32_t index) {
   const std::string pki = dir.node_dir(node) + "/pki";
   const auto record = node_record(dir, node);
-  if (has_certificate(dir, node) && record && record->certificate != kNoCertificate && is_usable_certificate(dir, node))
+  const bool has_network = conf.nodes > 0;
+  const std::string address = has_network ? conf.network.node_address(index) : "";
+  const std::string range = has_network ? conf.network.task_range(index) : "";
+  if (has_certificate(dir, node) && record && record->certificate != kNoCertificate &&
+      is_usable_certificate(dir, node)) {
+    if (!has_network || (record->terms.address == address && record->terms.task_range == range))
+      return {};
+    UpdateNode moved;  // its cluster got another network
+    moved.address = address;
+    moved.task_range = range;
+    TRY(ask_controller(dir, "POST", "/v1/nodes/" + node, encode(moved)));
     return {};
+  }
   if (record)
     TRY(call_off(dir, conf, node));
   TokenRequest ask;
   ask.node = node;
   ask.ttl_s = 600;
   ask.replace = true;
-  ask.trust_administrators = conf.nodes == 0;
+  ask.trust_administrators = !has_network;
+  ask.address = address;
+  ask.task_range = range;
   const std::string answer = TRY(ask_controller(dir, "POST", "/v1/tokens", encode(ask)));
   const std::string token = TRY(decode_token_answer(answer));
   return run_program({program_dir() + "/lockstep-agent", "join", "--controller",
@@ -410,7 +423,7 @@ class NodeStarts {
     TRY(write_node_files(folder_, conf_, name, index));
     if (conf_.nodes > 0)
       unlink((dir_.node_dir(name) + "/" + kBootIdFile).c_str());  // the node's first process makes a new one
-    TRY(join_node(dir_, conf_, name));
+    TRY(join_node(dir_, conf_, name, index));
     const NodeInit init = node_init(dir_, conf_, name, index);
     started_.push_back({name, index, TRY(start_node_init(program_dir() + "/lockstep", init))});
     return {};

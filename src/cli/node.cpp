@@ -30,6 +30,9 @@ constexpr const char* kHelp = R"help(Usage: lockstep node VERB …
   leave [--now]                             take this machine out of its cluster (run on it, as root)
   update NAMES --trust-administrators       let root and administrators who call from there be so for the cluster
   update NAMES --no-trust-administrators    the default: they have the rights of the owner of a job there, no others
+  update NAME --address A                   others find it there ("": where its connection comes from)
+  update NAME --task-range RANGE            its tasks get addresses of this range, which its agent.json names as well
+  update NAMES --accept                     what they say next of their features, domains and resources counts
   drain NAMES [--reason TEXT]               take no new work there
   resume NAMES                              take work again
   revoke NAMES                              cut nodes off: their certificates count no more, their work is fenced
@@ -49,6 +52,8 @@ Options of token
   --replace                the name may be taken from a node that is up or holds work, which is cut off and fenced first
   --broker REALM           the machine speaks for all users of its own user database, under this name of it
   --trust-administrators   as with update
+  --address A              others find the machine there (default: where its connection comes from)
+  --task-range RANGE       its tasks get addresses of this range: 10.88.3.0/24. Of a wider one each machine gets a /24
 )help";
 
 constexpr std::string_view kOnNodes[] = {"update", "drain", "resume", "revoke", "remove", "kill"};
@@ -87,7 +92,8 @@ struct Words {
   std::vector<std::string> rest;  // that are no options
   TokenRequest token;
   std::optional<bool> trust;
-  bool now = false, help = false;
+  std::optional<std::string> address, task_range;
+  bool now = false, help = false, accept = false;
 };
 
 Result<std::uint64_t> number(const char* option, const char* text, std::uint64_t most) {
@@ -113,6 +119,9 @@ Result<Words> parse(const std::string& verb, int argc, char** argv) {
                                     {"help", 0, nullptr, 'h'},
                                     {"now", 0, nullptr, 'w'},
                                     {"reason", 1, nullptr, 'R'},
+                                    {"address", 1, nullptr, 'A'},
+                                    {"task-range", 1, nullptr, 'G'},
+                                    {"accept", 0, nullptr, 'C'},
                                     {"trust-administrators", 0, nullptr, 'T'},
                                     {"no-trust-administrators", 0, nullptr, 'N'},
                                     {nullptr, 0, nullptr, 0}};
@@ -138,12 +147,17 @@ Result<Words> parse(const std::string& verb, int argc, char** argv) {
         break;
       case 'T': words.trust = true; break;
       case 'N': words.trust = false; break;
+      case 'A': words.address = optarg; break;
+      case 'G': words.task_range = optarg; break;
+      case 'C': words.accept = true; break;
       case 'h': words.help = true; break;
       case 'w': words.now = true; break;
       default: return invalid("");  // it is said
     }
   words.rest = given.rest();
   words.token.trust_administrators = words.trust.value_or(false);
+  words.token.address = words.address.value_or("");
+  words.token.task_range = words.task_range.value_or("");
   return words;
 }
 
@@ -189,11 +203,16 @@ Result<void> pull_plug(const ClusterDir& dir, const std::string& name) {
 
 Result<UpdateNode> update_of(const std::string& verb, const Words& words) {
   UpdateNode update;
-  if (verb == "update" && !words.trust)
-    return invalid("say what to change: --trust-administrators or --no-trust-administrators");
-  if (verb == "update")
+  const bool says = words.trust || words.address || words.task_range || words.accept;
+  if (verb == "update" && !says)
+    return invalid(
+        "say what to change: --trust-administrators or --no-trust-administrators, --address, --task-range, --accept");
+  if (verb == "update") {
     update.trust_administrators = words.trust;
-  else if (verb == "revoke")
+    update.address = words.address;
+    update.task_range = words.task_range;
+    update.accept = words.accept;
+  } else if (verb == "revoke")
     update.revoke = true;
   else
     update.drain = verb == "drain";

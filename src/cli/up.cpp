@@ -435,8 +435,12 @@ Result<ClusterConf> settle_conf(const ClusterDir& dir, const Options& options) {
                  {}};
   TRY(settle_network(dir, conf));
   TRY(save(dir, conf));
-  if (conf.has_bridge())
+  if (conf.has_bridge()) {
     TRY(make_bridge(conf.network, dir.id));
+    if (const auto led = lead_to_tasks(conf.network, conf.nodes); !led)
+      fprintf(stderr, "lockstep up: this machine does not reach pods by their addresses: %s\n",
+              led.error().message.c_str());
+  }
   return conf;
 }
 

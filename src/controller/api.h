@@ -55,6 +55,7 @@ struct ApiPowers {
   std::function<std::string()> ca_notice;         // for `lockstep status`, asked each time; "" and unset: nothing
   AccountBook::Lookup account = look_up_account;  // the machine's user database
   std::function<std::uint64_t()> free_bytes;      // of the disk under the log; unset: as many as anybody wants
+  std::function<std::vector<std::string>()> own_addresses;  // of this machine, as they are now; unset: none are known
 };
 
 // What one caller may have of the controller. Administrators have no bound where none is said for them.
@@ -272,6 +273,7 @@ class Api {
   void join(Visit);
   void refuse_stranger(Visit, const Error&);
   void renew(Visit);
+  Result<void> check_not_own(const std::string& task_range) const;
   const JoinToken* token_of(const JoinRequest&) const;  // null: its secret is none
   void agent_link(Visit);
   Result<LinkHub::Holder> link_holder(const Peer&) const;

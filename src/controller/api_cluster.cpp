@@ -253,6 +253,8 @@ void Api::update_node_read(Visit visit, Result<UpdateNode> body) {
   if (!body.ok())
     return visit.refuse(body.error());
   body->name = visit.names[0];
+  if (const auto free = check_not_own(body->task_range.value_or("")); !free.ok())
+    return visit.refuse(free.error());
   const bool now = visit.query("now") == "1";
   if (now && !body->revoke)
     return visit.refuse(invalid("only a node that is revoked can be called off now", "now"));
@@ -289,7 +291,8 @@ void Api::own_word_read(Visit visit, NodeId id, Result<UpdateNode> body) {
     return visit.refuse(not_found(format("node {} has gone", visit.names[0])));
   if (!body.ok())
     return visit.refuse(body.error());
-  if (!body->drain || body->weight || body->features || body->trust_administrators || body->revoke)
+  if (!body->drain || body->weight || body->features || body->trust_administrators || body->revoke || body->labels ||
+      body->marks || body->added_counted || body->address || body->task_range || body->accept)
     return visit.refuse(
         denied(format("root of node {} drains and resumes it, and changes nothing else of it", node->meta.name)));
   if (const auto room = check_disk(visit); !room.ok())

@@ -1,5 +1,6 @@
 // How nodes come in: tokens, certificates, links.
 #include "base/hostlist.h"
+#include "base/ip_range.h"
 #include "base/text.h"
 #include "controller/api.h"
 #include "core/nodes.h"
@@ -40,6 +41,17 @@ Result<void> check_token(const JoinToken& token, Instant now) {
 
 }  // namespace
 
+// What is sent to this machine must find it, from every node.
+Result<void> Api::check_not_own(const std::string& task_range) const {
+  const auto range = parse_ip_range(task_range);
+  if (!range || !powers_.own_addresses)
+    return {};
+  for (const std::string& one : powers_.own_addresses())
+    if (const auto address = parse_ip(one); address && range->contains(*address))
+      return conflict(format("task_range {} holds an address of the controller's machine, {}", task_range, one));
+  return {};
+}
+
 void Api::make_token(Visit visit) {
   if (!visit.caller.admin)
     return visit.refuse(denied("join tokens are made by administrators"));
@@ -59,6 +71,10 @@ void Api::make_token(Visit visit) {
   token.uses_left = body->uses;
   token.replace = body->replace;
   token.trust_administrators = body->trust_administrators;
+  token.address = body->address;
+  token.task_range = body->task_range;
+  if (const auto free = check_not_own(body->task_range); !free.ok())
+    return visit.refuse(free.error());
   std::string text = format("{}.{}.{}", token.meta.name, secret, powers_.ca_fingerprint);
   const Caller caller = visit.caller;
   world_.core.submit({caller, PutToken{std::move(token)}}, {},
@@ -97,15 +113,16 @@ void Api::join(Visit visit) {
   auto made = powers_.sign(body->csr, std::string(kNodePrefix) + body->node, role_text(token->role, token->realm));
   if (!made.ok())
     return visit.refuse(made.error());
-  const JoinAnswer answer{std::move(made->pem), powers_.ca_pem, token->role};
+  JoinAnswer answer{std::move(made->pem), powers_.ca_pem, token->role, {}, {}};
   const auto parts = split(body->token, '.');
   RedeemToken redeem{parts[0], powers_.sha256_hex(parts[1]), body->node, world_.clock.now(), made->serial};
   world_.core.submit({{UserId{}, true}, std::move(redeem)}, {},
-                     [visit = std::move(visit), answer](Result<Answer> done) {
-                       if (done.ok())
-                         visit.answer(encode(answer));
-                       else
-                         visit.refuse(done.error());
+                     [visit = std::move(visit), answer = std::move(answer)](Result<Answer> done) mutable {
+                       if (!done.ok())
+                         return visit.refuse(done.error());
+                       answer.address = done->address;
+                       answer.task_range = done->task_range;
+                       visit.answer(encode(answer));
                      });
 }
 
@@ -136,8 +153,11 @@ void Api::renew(Visit visit) {
   auto made = powers_.sign(body->csr, peer.certificate_name, peer.certificate_role);
   if (!made.ok())
     return visit.refuse(made.error());
-  const JoinAnswer answer{std::move(made->pem), powers_.ca_pem,
-                          holder->realm.empty() ? JoinToken::Role::kCompute : JoinToken::Role::kBroker};
+  const JoinAnswer answer{std::move(made->pem),
+                          powers_.ca_pem,
+                          holder->realm.empty() ? JoinToken::Role::kCompute : JoinToken::Role::kBroker,
+                          {},
+                          {}};
   world_.core.submit({{UserId{}, true}, RenewCertificate{holder->node_name, holder->certificate, made->serial}}, {},
                      [visit = std::move(visit), answer](Result<Answer> done) {
                        if (done.ok())

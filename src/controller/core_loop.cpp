@@ -141,10 +141,9 @@ void CoreLoop::submit_direct(Command command, Engine::Reply reply) {
   });
 }
 
-void CoreLoop::connected(std::uint64_t link, std::string node_name, std::string certificate) {
-  inbox_.post([this, link, node_name = std::move(node_name), certificate = std::move(certificate)] {
-    desk_.connected(link, node_name, clock_.now(), certificate);
-  });
+void CoreLoop::connected(std::uint64_t link, std::string node_name, std::string certificate, std::string address) {
+  inbox_.post([this, link, node_name = std::move(node_name), certificate = std::move(certificate),
+               address = std::move(address)] { desk_.connected(link, node_name, clock_.now(), certificate, address); });
 }
 
 void CoreLoop::disconnected(std::uint64_t link) {

@@ -52,7 +52,7 @@ class CoreLoop {
   void post(Task task) { inbox_.post(std::move(task)); }
   void post_all(std::vector<Task> tasks) { inbox_.post_all(std::move(tasks)); }
 
-  void connected(std::uint64_t link, std::string node_name, std::string certificate);
+  void connected(std::uint64_t link, std::string node_name, std::string certificate, std::string address);
   void disconnected(std::uint64_t link);
   void receive(std::uint64_t link, FromAgent message);
   void fenced(NodeId node, std::string proof);

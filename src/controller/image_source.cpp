@@ -59,15 +59,19 @@ Result<StepMember> find_image_source(const Tables& tables, const LinkHub& links,
     return not_found(format("node {} takes the images of job {} from their registry", ask.node, job.id.value));
   const Node* node = nodes[*source];
   const LinkHub::PeerAddress peer = links.peer_address(node->meta.name);
-  if (peer.port == 0)
+  if (peer.port == 0 || node->address.empty())
     return not_found(format("node {} cannot be dialled", node->meta.name));
   StepTicket about;
   about.job = job.id;
   about.attempt = job.attempt;
   about.step = ask.step.value_or(kBatchStep);
   about.uid = user->uid;
-  return StepMember{node->meta.name,  peer.host, peer.port,
-                    peer.certificate, {},        tickets.issue(std::move(about), node->meta.name, kStepImages, now)};
+  return StepMember{node->meta.name,
+                    node->address,
+                    peer.port,
+                    peer.certificate,
+                    {},
+                    tickets.issue(std::move(about), node->meta.name, kStepImages, now)};
 }
 
 }  // namespace lockstep

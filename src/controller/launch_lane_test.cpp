@@ -34,7 +34,9 @@ class LaunchLaneTest : public testing::Test {
  protected:
   LaunchLaneTest() {
     LinkHub::Handlers on;
-    on.connected = [this](std::uint64_t link, const std::string&, const std::string&) { link_ = link; };
+    on.connected = [this](std::uint64_t link, const std::string&, const std::string&, const std::string&) {
+      link_ = link;
+    };
     on.disconnected = [this](std::uint64_t) { link_ = 0; };
     on.message = [](std::uint64_t, const FromAgent&) {};
     on.welcomed = [](const std::string&) {};
@@ -302,7 +304,9 @@ TEST(LaunchCosts, WhatOneUsersWideStepsCostAnothersListIsAPiece) {
   };
   LinkHub::Handlers on;
   std::vector<std::uint64_t> links;
-  on.connected = [&](std::uint64_t link, const std::string&, const std::string&) { links.push_back(link); };
+  on.connected = [&](std::uint64_t link, const std::string&, const std::string&, const std::string&) {
+    links.push_back(link);
+  };
   on.disconnected = [](std::uint64_t) {};
   on.message = [](std::uint64_t, const FromAgent&) {};
   on.welcomed = [](const std::string&) {};

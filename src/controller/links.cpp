@@ -256,7 +256,7 @@ void LinkHub::add(std::unique_ptr<Stream> stream, Holder holder) {
   link->holder = std::move(holder);
   link->memory = memory_;
   links_[id] = link;
-  handlers_.connected(id, link->holder.node_name, link->holder.certificate);
+  handlers_.connected(id, link->holder.node_name, link->holder.certificate, link->holder.address);
   Mux::Handlers on;
   // The link is kept through the callback: a frame may end it.
   on.frame = [this, weak = std::weak_ptr<Link>(link)](Frame f) {
@@ -406,7 +406,7 @@ void LinkHub::take(const std::shared_ptr<Link>& link, Result<FromAgent> message)
     return drop(link->id);
   }
   if (const auto* hello = std::get_if<Hello>(&*message))
-    link->peer = {hello->facts.address, hello->peer_port, link->holder.certificate};
+    link->peer = {hello->peer_port, link->holder.certificate};
   if (auto* telemetry = std::get_if<Telemetry>(&*message)) {
     if (link->welcome && handlers_.measured)
       handlers_.measured(link->holder.node_name, std::move(*telemetry));

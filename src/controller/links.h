@@ -28,7 +28,8 @@ struct LinkLimits {
 class LinkHub {
  public:
   struct Handlers {
-    std::function<void(std::uint64_t link, std::string node_name, std::string certificate)> connected;
+    std::function<void(std::uint64_t link, std::string node_name, std::string certificate, std::string address)>
+        connected;
     std::function<void(std::uint64_t link)> disconnected;
     std::function<void(std::uint64_t link, FromAgent message)> message;
     // What a node that was welcomed has measured. Empty: nobody wants to know.
@@ -63,9 +64,8 @@ class LinkHub {
 
   // A stream to the shim of a step on that node; null without a link.
   std::unique_ptr<Stream> open(const std::string& node_name, const StepOpen& what);
-  // Where other agents reach that node's, as it said on its link; port 0: nowhere.
+  // Where other agents reach that node's, at its record's address; port 0: nowhere.
   struct PeerAddress {
-    std::string host;
     std::uint16_t port = 0;
     std::string certificate;  // that it shows there
   };

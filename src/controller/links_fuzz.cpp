@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::unique_ptr<Stream>> streams;
   std::size_t calls = 0;
   LinkHub::Handlers on;
-  on.connected = [](std::uint64_t, const std::string&) {};
+  on.connected = [](std::uint64_t, const std::string&, const std::string&, const std::string&) {};
   on.disconnected = [](std::uint64_t) {};
   on.message = [](std::uint64_t, const FromAgent&) {};
   on.welcomed = [](const std::string&) {};

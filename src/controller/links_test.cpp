@@ -20,7 +20,7 @@ class LinksTest : public testing::Test {
 
   LinkHub::Handlers handlers() {
     LinkHub::Handlers on;
-    on.connected = [this](std::uint64_t link, const std::string&, const std::string&) {
+    on.connected = [this](std::uint64_t link, const std::string&, const std::string&, const std::string&) {
       ++connected_;
       last_ = link;
     };
@@ -296,7 +296,9 @@ TEST(LinksCampaign, ArbitraryFramesFromANode) {
     std::vector<std::unique_ptr<Stream>> streams;
     LinkHub::Handlers on;
     std::uint64_t last = 0;
-    on.connected = [&last](std::uint64_t link, const std::string&, const std::string&) { last = link; };
+    on.connected = [&last](std::uint64_t link, const std::string&, const std::string&, const std::string&) {
+      last = link;
+    };
     on.disconnected = [](std::uint64_t) {};
     on.message = [](std::uint64_t, const FromAgent&) {};
     on.welcomed = [](const std::string&) {};

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/ip_range.h"
 #include "base/mutant.h"
 #include "base/text.h"
 #include "controller/launch_lane.h"
@@ -48,6 +49,7 @@ struct NodeDesk::Inner {
   struct Conn {
     std::string node_name;    // as the certificate proves it
     std::string certificate;  // its serial
+    std::string address;      // from which it was dialled
     NodeId node;              // once welcomed
     std::string boot_id;
     std::vector<Holding> holdings;            // as last told
@@ -180,7 +182,8 @@ struct NodeDesk::Inner {
   }
 
   void note_route(NodeInfo& info, TaskRoute now) {
-    if (now.range.empty() || now.via.empty())
+    const auto via = parse_ip(now.via);
+    if (now.range.empty() || !via || is_loopback(*via))  // no other machine finds it there
       now = {};
     if (now == info.route)
       return;
@@ -397,7 +400,7 @@ struct NodeDesk::Inner {
     conn.hello_in_hand = true;
     conn.boot_id = message.facts.boot_id;
     conn.holdings = std::move(message.holdings);
-    NodeHello said{std::move(message.facts), conn.certificate, message.highest_job, {}};
+    NodeHello said{std::move(message.facts), conn.certificate, message.highest_job, {}, conn.address};
     for (const Holding& holding : conn.holdings)
       if (const Job* job = state.tables().job(holding.job);
           job && (job->attempt < holding.attempt || (job->attempt == holding.attempt && holding.next_step > 0)))
@@ -769,11 +772,13 @@ NodeDesk::NodeDesk(NodeDeskSettings settings, Composer composer, Instant now)
 }
 NodeDesk::~NodeDesk() = default;
 
-void NodeDesk::connected(std::uint64_t link, const std::string& node_name, Instant, const std::string& certificate) {
+void NodeDesk::connected(std::uint64_t link, const std::string& node_name, Instant, const std::string& certificate,
+                         const std::string& address) {
   CHECK(link != 0);
   auto& conn = inner_->conns[link];
   conn.node_name = node_name;
   conn.certificate = certificate;
+  conn.address = address;
   conn.order = ++inner_->connections;
 }
 

@@ -51,7 +51,9 @@ class NodeDesk {
 
   // Links. A second link of the same node replaces the first. `link` is the caller's name for the connection;
   // certificate: the serial of the one that proves the name, "" where there is no TLS.
-  void connected(std::uint64_t link, const std::string& node_name, Instant now, const std::string& certificate = {});
+  // address: from which it was dialled.
+  void connected(std::uint64_t link, const std::string& node_name, Instant now, const std::string& certificate = {},
+                 const std::string& address = {});
   void disconnected(std::uint64_t link, Instant now);
   void receive(std::uint64_t link, FromAgent message, const ClusterState& state, Instant now);
 

@@ -154,8 +154,8 @@ struct ControllerLoop::Inner {
         });
     LinkHub::Handlers handlers;
     handlers.told = [this](const std::string& node, std::string what) { told(node, std::move(what)); };
-    handlers.connected = [this](std::uint64_t link, std::string name, std::string certificate) {
-      core->connected(link, std::move(name), std::move(certificate));
+    handlers.connected = [this](std::uint64_t link, std::string name, std::string certificate, std::string address) {
+      core->connected(link, std::move(name), std::move(certificate), std::move(address));
     };
     handlers.disconnected = [this](std::uint64_t link) { core->disconnected(link); };
     handlers.message = [this](std::uint64_t link, FromAgent message) { core->receive(link, std::move(message)); };

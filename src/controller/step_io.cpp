@@ -194,8 +194,9 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
         member.ranks = place.ranks;
         for (const auto rank : place.ranks) node_of[rank] = place.node;
         const auto peer = ask.direct ? owner.links_.peer_address(member.name) : LinkHub::PeerAddress{};
-        member.direct = peer.port != 0;
-        route.members.push_back({member.name, peer.host, peer.port, peer.certificate, member.ranks, {}});
+        member.direct = peer.port != 0 && node && !node->address.empty();
+        route.members.push_back(
+            {member.name, node ? node->address : "", peer.port, peer.certificate, member.ranks, {}});
         if (member.direct)
           route.members.back().ticket = ticket(*step, member.name);
       }

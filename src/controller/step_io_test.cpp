@@ -93,6 +93,7 @@ class StepIoTest : public ::testing::Test {
   StepIoTest() : links(handlers()), step_io(loop, view, links, office, [] { return Instant{1000}; }) {
     auto node = std::make_shared<Node>();
     node->meta.name = "n1";
+    node->address = "10.0.0.1";
     node->id = NodeId{1};
     auto step = std::make_shared<Step>();
     step->job = JobId{7};
@@ -109,7 +110,9 @@ class StepIoTest : public ::testing::Test {
   }
   LinkHub::Handlers handlers() {
     LinkHub::Handlers out;
-    out.connected = [this](std::uint64_t link, const std::string&, const std::string&) { last_link = link; };
+    out.connected = [this](std::uint64_t link, const std::string&, const std::string&, const std::string&) {
+      last_link = link;
+    };
     out.disconnected = [](std::uint64_t) {};
     out.message = [](std::uint64_t, const FromAgent&) {};
     out.welcomed = [this](const std::string& name) { step_io.welcomed(name); };
@@ -323,7 +326,7 @@ TEST_F(StepIoTest, ANodeLostForGoodIsTold) {
 TEST_F(StepIoTest, AnAgentIsGivenTheWayAndRelayedWhatItCannotDial) {
   link_up();
   Hello hello;
-  hello.facts.address = "10.0.0.1";
+  hello.facts.address = "10.9.9.9";  // as it says: its record counts
   hello.peer_port = 4711;
   wire->data(encode_frame(static_cast<std::uint8_t>(LinkFrame::kMessage), 0, encode(FromAgent{hello})));
   const auto agent = client({kStepOutput, true});

@@ -4,7 +4,6 @@
 
 #include "base/characters.h"
 #include "base/hostlist.h"
-#include "base/ip_range.h"
 #include "base/mutant.h"
 #include "base/text.h"
 #include "core/attempts.h"
@@ -13,6 +12,7 @@
 #include "core/growth.h"
 #include "core/health.h"
 #include "core/node_classes.h"
+#include "core/node_terms.h"
 #include "core/older_log.h"
 #include "core/reservations.h"
 #include "core/staging.h"
@@ -69,29 +69,6 @@ bool prove_stopped(Txn& txn, const Node& node, Proof how) {
   return true;
 }
 
-// Why its tasks get no addresses of the range that it says is its own; "" = they do.
-std::string range_taken(const Txn& txn, const Node& node) {
-  if (node.task_range.empty())
-    return {};
-  const auto range = parse_ip_range(node.task_range);
-  if (!range)
-    return format("task_range {} is no range of addresses, like 10.88.3.0/24: its tasks get none", node.task_range);
-  for (const auto& [id, other] : txn.tables().nodes) {
-    const auto taken = parse_ip_range(other->task_range);
-    if (id != node.id && taken && taken->overlaps(*range))
-      return format("task_range {} overlaps that of node {}, {}: its tasks get no addresses", node.task_range,
-                    other->meta.name, other->task_range);
-    // Every node would send there what is meant for that one.
-    const auto address = parse_ip(id == node.id ? node.address : other->address);
-    if (address && range->contains(*address))
-      return format("task_range {} holds the address of node {}, {}: its tasks get no addresses", node.task_range,
-                    other->meta.name, ip_text(*address));
-  }
-  if (const auto own = parse_ip(node.address); own && range->contains(*own))
-    return format("task_range {} holds the node's own address: its tasks get no addresses", node.task_range);
-  return {};
-}
-
 Result<void> check_facts(const Node& facts) {
   if (!is_node_name(facts.meta.name))
     return invalid(format("\"{}\" is no name of a node: letters, digits, \"-\", \"_\" and \".\" are", facts.meta.name),
@@ -137,6 +114,7 @@ Node plain_facts(const Node& facts) {
   node.node_class.clear();
   node.own_features.clear();
   node.own_weight = 0;
+  node.terms = {};
   return node;
 }
 
@@ -224,8 +202,7 @@ void keep_known(Node& node, const Node& known, const std::string& certificate) {
   node.drain = known.drain;
   node.unconfirmed = known.unconfirmed;
   node.health = known.health;
-  if (node.features.empty())
-    node.features = classed ? known.own_features : known.features;
+  node.terms = known.terms;
   const bool over =
       (known.reason == kSilent && !known.reason_by) || (!known.drain && known.reason.starts_with(kRevokedReason));
   node.reason = over ? "" : known.reason;
@@ -237,7 +214,6 @@ void keep_known(Node& node, const Node& known, const std::string& certificate) {
   node.trust_administrators = known.trust_administrators;
   node.labels = known.labels;
   node.marks = known.marks;
-  add_counted_of(node, known.added_counted);
 }
 
 // A node that this log does not know: one with a certificate has joined, and an admission says so.
@@ -249,7 +225,11 @@ Result<void> make_known(Txn& txn, Node& node, const std::string& certificate) {
           format("there is no node {} with certificate {}: it was removed, or never joined. Join with a token of "
                  "`lockstep node token --node {}`",
                  node.meta.name, certificate, node.meta.name));
-    node.trust_administrators = admission && admission->trust_administrators;
+    if (admission) {
+      node.trust_administrators = admission->trust_administrators;
+      node.terms.address = admission->address;
+      node.terms.task_range = admission->task_range;
+    }
   }
   node.certificate = certificate;
   node.id = txn.new_node_id();
@@ -378,12 +358,12 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
     keep_known(node, *known, ask.certificate);
   else
     TRY(make_known(txn, node, ask.certificate));
-  const std::string overlap = range_taken(txn, node);
-  if (!overlap.empty())
-    node.task_range.clear();
+  const std::string otherwise = settle_terms(txn, node, known, ask);
+  if (known)
+    add_counted_of(node, known->added_counted);
   Node facts = ask.facts;
   if (facts.reason.empty())
-    facts.reason = overlap;
+    facts.reason = otherwise;
   take_word(node, facts, known, txn.now());
   take_shortages(node, known, txn.now());
   const Ref<Node> made = put_up(txn, std::move(node), known, rebooted);
@@ -457,6 +437,7 @@ Result<Answer> update_node(Txn& txn, const UpdateNode& ask) {
   }
   without_class(node);
   change_facts(txn, node, ask);
+  TRY(change_terms(txn.tables(), node, ask));
   with_class(txn.inner(), node);
   if (ask.revoke)
     revoke_certificate(txn, node, ask.reason.has_value());

@@ -5,6 +5,7 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "core/directory.h"
+#include "core/node_terms.h"
 #include "core/nodes.h"
 
 namespace lockstep {
@@ -84,8 +85,14 @@ Result<void> check_take_over(const Txn& txn, const JoinToken& token, const Node&
 
 // The name goes to whoever holds the new certificate. What its old bearer was told to run is fenced as a lost node's
 // work is, and the new one is let in when that is done.
-Result<void> hand_over(Txn& txn, NodeId id, const JoinToken& token, const std::string& certificate) {
+// What it says at its first hello is settled as of a new node; its range stays, unless the token names another.
+Result<void> hand_over(Txn& txn, NodeId id, const JoinToken& token, const std::string& certificate,
+                       const std::string& task_range) {
   Node node = *txn.node(id);
+  UpdateNode terms{.address = token.address, .accept = true};
+  if (!task_range.empty())
+    terms.task_range = task_range;
+  TRY(change_terms(txn.tables(), node, terms));
   const bool was_up = node.link != NodeLink::kLost;
   node.certificate = certificate;
   node.next_certificate.clear();
@@ -102,6 +109,7 @@ Result<void> hand_over(Txn& txn, NodeId id, const JoinToken& token, const std::s
 Result<Answer> put_token(Txn& txn, const PutToken& ask) {
   TRY(need_admin(txn, "make join tokens"));
   TRY(check_token(ask.token, txn.now()));
+  TRY(check_token_terms(txn.tables(), ask.token));
   std::vector<Ref<JoinToken>> over;  // of no use to anybody any more
   for (const auto& [name, token] : txn.tables().tokens)
     if (name != ask.token.meta.name && is_over(*token, txn.now()))
@@ -129,22 +137,30 @@ Result<Answer> redeem_token(Txn& txn, const RedeemToken& ask) {
   const Node* known = txn.tables().node(ask.node);
   if (known)
     TRY(check_take_over(txn, *it->second, *known));
+  std::string task_range = TRY(range_by_token(txn.tables(), *it->second, ask.node));
   forget_issued(txn, ask.node);
   JoinToken token = *txn.tables().tokens.find(ask.token)->second;
   token.used = --token.uses_left == 0;
-  if (known)
-    TRY(hand_over(txn, known->id, token, ask.certificate));
-  else
-    token.issued.push_back({ask.node, ask.certificate, now + kHelloWithin});
+  if (known) {
+    const NodeId id = known->id;
+    TRY(hand_over(txn, id, token, ask.certificate, task_range));
+    task_range = txn.node(id)->terms.task_range;
+  } else {
+    token.issued.push_back({ask.node, ask.certificate, now + kHelloWithin, task_range});
+  }
   const Ref<JoinToken> made = txn.put(std::move(token));
-  return Answer{.seq = made->meta.seq, .role = made->role, .realm = made->realm};
+  return Answer{.seq = made->meta.seq,
+                .role = made->role,
+                .realm = made->realm,
+                .address = made->address,
+                .task_range = std::move(task_range)};
 }
 
 std::optional<Admission> admit(Txn& txn, const std::string& node, const std::string& certificate) {
   for (const auto& [name, token] : txn.tables().tokens)
     for (const IssuedCertificate& issued : token->issued)
       if (issued.node == node && issued.certificate == certificate && issued.until > txn.now()) {
-        const Admission admission{token->trust_administrators};
+        const Admission admission{token->trust_administrators, token->address, issued.task_range};
         forget_issued(txn, node);
         return admission;
       }

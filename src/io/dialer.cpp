@@ -71,7 +71,10 @@ class Dial : public std::enable_shared_from_this<Dial> {
     if (!done_)
       return;
     if (error) {
-      finish(Error{Errc::kUnavailable, format("cannot reach {}: {}", where(), error.message()), {}});
+      const bool is_refused = error == asio::error::connection_refused;
+      finish(Error{is_refused ? Errc::kNotFound : Errc::kUnavailable,
+                   format("cannot reach {}: {}", where(), error.message()),
+                   {}});
       return;
     }
     boost::system::error_code ignored;

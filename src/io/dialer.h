@@ -24,6 +24,7 @@ struct DialAsk {
 };
 using DialDone = std::function<void(Result<std::unique_ptr<Stream>>)>;
 
+// kNotFound: the machine was reached, and nobody listens there.
 // done is called once, on the loop's thread, never from inside this call. The name is resolved off the loop.
 void dial_tls(EventLoop& loop, DialAsk ask, DialDone done);
 

@@ -227,7 +227,7 @@ TEST_F(TlsTest, FailuresToDialSayWhy) {
   EXPECT_NE(dial(missing).error().message.find("absent"), std::string::npos);
   server_.reset();
   const auto gone = dial(agent({.name = "node:n1", .role = "compute"}));
-  EXPECT_EQ(gone.error().code, Errc::kUnavailable);
+  EXPECT_EQ(gone.error().code, Errc::kNotFound);
   EXPECT_NE(gone.error().message.find("cannot reach 127.0.0.1"), std::string::npos);
 }
 

@@ -224,6 +224,8 @@ struct UpdateNode {
   std::optional<Labels> labels;
   std::optional<std::vector<NodeMark>> marks;
   std::optional<std::vector<Counted>> added_counted;
+  std::optional<std::string> address, task_range;  // NodeTerms
+  bool accept = false;  // what it says at its next hello of features, domains and counted resources counts
   bool revoke = false;  // its certificate counts no more: the node is lost, and its link is cut
 };
 struct RemoveNode {
@@ -244,6 +246,7 @@ struct NodeHello {
   std::string certificate;            // serial, as TLS proved it; "" = there is no TLS (simulation)
   JobId highest_job;                  // that ever came there
   std::vector<AttemptSeen> attempts;  // that it holds, where the log has not made them or their steps yet
+  std::string from;                   // the address that its connection comes from; "" = there is no TLS (simulation)
 };                                    // facts.meta.name names it; creates or refreshes the record
 struct NodeAway {
   NodeId node;
@@ -420,6 +423,7 @@ struct Answer {
   Seq seq = 0;                                       // of the record written
   JoinToken::Role role = JoinToken::Role::kCompute;  // RedeemToken
   std::string realm;
+  std::string address, task_range;   // likewise: NodeTerms
   std::uint32_t starts_applied = 0;  // ApplyPlan
   std::vector<RefusedPart> refused;  // likewise
   std::vector<Answer> also;          // of Command::also, in its order

@@ -67,6 +67,9 @@ constexpr void describe(V& v, const UpdateNode*) {
   v("marks", &UpdateNode::marks, bounded::Items{kRulesMax});
   v("added_counted", &UpdateNode::added_counted, bounded::Items{kAsksMax});
   v("revoke", &UpdateNode::revoke);
+  v("address", &UpdateNode::address, bounded::kName);
+  v("task_range", &UpdateNode::task_range, bounded::kName);
+  v("accept", &UpdateNode::accept);
 }
 
 }  // namespace lockstep

@@ -43,6 +43,21 @@ struct Shortage {
 };
 inline constexpr std::size_t kShortagesMax = 6;  // one of each
 
+// What counts of a node's word about itself where that draws others' work or packets to it. Settled when it joins, by
+// its token and its first hello; from then on only an administrator changes it.
+struct NodeTerms {
+  bool settled = false;    // false: a record from before there were terms. What it has is settled at its next hello
+  bool open = false;       // features, domains and counted resources are settled anew at its next hello
+  std::string address;     // "" = the one that its connection comes from
+  std::string task_range;  // "" = none
+  std::vector<Counted> counted;  // so many at most; sorted by name
+  std::vector<std::string> domains;
+  friend bool operator==(const NodeTerms&, const NodeTerms&) = default;
+};
+
+// Of front ends' services, on every node: no node's address or range lies there.
+inline constexpr const char* kServiceRange = "10.96.0.0/16";
+
 struct Node {
   Meta meta;  // meta.name is the node name
   NodeId id;
@@ -84,6 +99,7 @@ struct Node {
   std::string node_class;                 // "" = none does: what follows is unused
   std::vector<std::string> own_features;  // as its agent or an administrator says
   std::uint32_t own_weight = 0;
+  NodeTerms terms;
 };
 // What an administrator settles about nodes by their names, before or after they join. An agent tells what its machine
 // has; a class says what is added to that, and what ought to be there. A node is in one class at most.

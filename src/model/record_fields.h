@@ -193,6 +193,17 @@ constexpr void describe(V& v, const Shortage*) {
 constexpr void told_whole(const Shortage*) {}
 
 template <class V>
+constexpr void describe(V& v, const NodeTerms*) {
+  v("settled", &NodeTerms::settled);
+  v("open", &NodeTerms::open);
+  v("address", &NodeTerms::address, bounded::kName);
+  v("task_range", &NodeTerms::task_range, bounded::kName);
+  v("counted", &NodeTerms::counted, bounded::Items{2 * kAsksMax});
+  v("domains", &NodeTerms::domains, bounded::kLevels);
+}
+constexpr void told_whole(const NodeTerms*) {}
+
+template <class V>
 constexpr void describe(V& v, const Node*) {
   v("meta", &Node::meta, to_all());
   v.always("id", &Node::id, to_all());
@@ -237,6 +248,7 @@ constexpr void describe(V& v, const Node*) {
   v("node_class", &Node::node_class, to_all(bounded::kName));
   v("own_features", &Node::own_features, to_all(bounded::kNames));
   v("own_weight", &Node::own_weight, to_all());
+  v("terms", &Node::terms, to_all());
 }
 
 template <class V>
@@ -257,6 +269,7 @@ constexpr void describe(V& v, const IssuedCertificate*) {
   v.always("node", &IssuedCertificate::node, bounded::kName);
   v.always("certificate", &IssuedCertificate::certificate, bounded::kName);
   v("until_us", &IssuedCertificate::until);
+  v("task_range", &IssuedCertificate::task_range, bounded::kName);
 }
 constexpr void told_whole(const IssuedCertificate*) {}
 
@@ -273,6 +286,8 @@ constexpr void describe(V& v, const JoinToken*) {
   v("replace", &JoinToken::replace, to_admins());
   v("trust_administrators", &JoinToken::trust_administrators, to_admins());
   v("issued", &JoinToken::issued, to_admins(bounded::Items{kTokenUsesMax}));
+  v("address", &JoinToken::address, to_admins(bounded::kName));
+  v("task_range", &JoinToken::task_range, to_admins(bounded::kName));
 }
 
 template <class V>

@@ -103,6 +103,7 @@ struct Packing {
 struct IssuedCertificate {
   std::string node, certificate;  // name, serial
   Instant until;                  // later it counts no more
+  std::string task_range;         // that its holder was given; "" = none
   friend bool operator==(const IssuedCertificate&, const IssuedCertificate&) = default;
 };
 
@@ -123,6 +124,8 @@ struct JoinToken {
   bool replace = false;               // also names of nodes that are up or have work
   bool trust_administrators = false;  // Node::trust_administrators of who joins by it
   std::vector<IssuedCertificate> issued;
+  std::string address;     // NodeTerms::address of who joins by it, where that is one node
+  std::string task_range;  // likewise; where it may be used more than once, each gets a /24 of it
 };
 
 // A record that an object shows as part of itself: the entry that changes or removes it advances the object's seq, too.

@@ -544,6 +544,10 @@ void weigh(Weigher& w, const Node& node) {
   w.text("next_certificate", node.next_certificate);
   w.text("node_class", node.node_class);
   w.texts("own_features", node.own_features);
+  w.text("address", node.terms.address);
+  w.text("task_range", node.terms.task_range);
+  weigh_counts(w, "counted", node.terms.counted);
+  w.texts("domains", node.terms.domains);
 }
 
 void weigh(Weigher& w, const JoinToken& token) {
@@ -552,11 +556,14 @@ void weigh(Weigher& w, const JoinToken& token) {
   w.text("secret_sha256", token.secret_sha256);
   w.text("realm", token.realm);
   w.text("node", token.node);
+  w.text("address", token.address);
+  w.text("task_range", token.task_range);
   w.fields(3);
   w.list("issued", token.issued, [&](const IssuedCertificate& issued) {
     w.fields(2);
     w.text("node", issued.node);
     w.text("certificate", issued.certificate);
+    w.text("task_range", issued.task_range);
   });
 }
 

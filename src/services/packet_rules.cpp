@@ -1,9 +1,10 @@
 #include "services/packet_rules.h"
 
 #include <algorithm>
+#include <iterator>
+#include <tuple>
 #include <utility>
 
-#include "base/ip_range.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -11,10 +12,13 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kElementsAtOnce = 500;  // in one line of text
-constexpr std::size_t kStickyMax = 256;       // beyond so many ends a client's is computed, not remembered
+constexpr std::size_t kStickyMax = 256;       // beyond so many ends of a service a client's is computed, not remembered
+constexpr std::size_t kStickyElements = 4;    // a set, a chain and what leads there, for each end
 constexpr const char* kMark = "0x4000";       // of packets whose sender is to be this node
 constexpr const char *kCluster = "cluster", *kExternal = "external", *kPorts = "ports", *kClosed = "closed",
-                     *kClosedPorts = "closed-ports", *kHairpin = "hairpin", *kNodes = "nodes", *kRanges = "ranges";
+                     *kClosedPorts = "closed-ports", *kHairpin = "hairpin", *kNodes = "nodes", *kRanges = "ranges",
+                     *kOneEnd = "one-end", *kOneEndPorts = "one-end-ports";
+constexpr const char* kTransports = "meta l4proto { tcp, udp, sctp }";
 constexpr const char *kRefuse = "goto refuse", *kDrop = "drop";
 
 // Facts come from users: what becomes a word of the filter's language is an address or one of these words.
@@ -25,6 +29,13 @@ std::optional<std::string> address_word(const std::string& text) {
   return parsed ? std::optional(ip_text(*parsed)) : std::nullopt;
 }
 
+constexpr bool is_link_local(std::uint32_t address) { return address >> 16 == 0xA9FE; }
+
+// What is behind a service is another machine or a task.
+bool may_be_end(std::uint32_t address) {
+  return !is_loopback(address) && is_unicast(address) && !is_link_local(address);
+}
+
 std::string at(const std::string& address, const std::string& protocol, std::uint16_t port) {
   return format("{} . {} . {}", address, protocol, port);
 }
@@ -32,17 +43,26 @@ std::string at(const std::string& address, const std::string& protocol, std::uin
 void add_line(std::string& rules, const std::string& line) { rules += "    " + line + "\n"; }
 
 struct MapForm {
-  const char *name, *type;
-  bool is_map;
+  const char *name, *type, *of;  // of "": a set
 };
-constexpr MapForm kMaps[] = {{kCluster, "ipv4_addr . inet_proto . inet_service", true},
-                             {kExternal, "ipv4_addr . inet_proto . inet_service", true},
-                             {kClosed, "ipv4_addr . inet_proto . inet_service", true},
-                             {kPorts, "inet_proto . inet_service", true},
-                             {kClosedPorts, "inet_proto . inet_service", true},
-                             {kHairpin, "ipv4_addr . ipv4_addr", false},
-                             {kNodes, "ipv4_addr", false},
-                             {kRanges, "ipv4_addr; flags interval", false}};
+constexpr const char *kVerdict = " : verdict", *kEnd = " : ipv4_addr . inet_service";
+constexpr MapForm kMaps[] = {{kCluster, "ipv4_addr . inet_proto . inet_service", kVerdict},
+                             {kOneEnd, "ipv4_addr . inet_proto . inet_service", kEnd},
+                             {kExternal, "ipv4_addr", kVerdict},
+                             {kClosed, "ipv4_addr", kVerdict},
+                             {kPorts, "inet_proto . inet_service", kVerdict},
+                             {kOneEndPorts, "inet_proto . inet_service", kEnd},
+                             {kClosedPorts, "inet_proto . inet_service", kVerdict},
+                             {kHairpin, "ipv4_addr . ipv4_addr", ""},
+                             {kNodes, "ipv4_addr", ""},
+                             {kRanges, "ipv4_addr; flags interval", ""}};
+
+// Where ends stand that are the only one behind a place of the map. nullptr: it has none such.
+const char* ends_beside(const std::string& map) {
+  return map == kCluster ? kOneEnd : map == kPorts ? kOneEndPorts : nullptr;
+}
+
+std::string end_text(const LedTo& end) { return format("{} . {}", end.address, end.port); }
 
 // "{ a : v, b : v }" in pieces.
 void put_elements(std::string& out, const std::string& verb, const std::string& table, const std::string& map,
@@ -68,8 +88,7 @@ std::string by_chance(const std::string& protocol, const std::string& how, const
     return rules;
   }
   std::string choice;
-  for (std::size_t i = 0; i < ends.size(); ++i)
-    choice += format("{}{} : {} . {}", i ? ", " : "", i, ends[i].address, ends[i].port);
+  for (std::size_t i = 0; i < ends.size(); ++i) choice += format("{}{} : {}", i ? ", " : "", i, end_text(ends[i]));
   add_line(rules, format("meta l4proto {} dnat ip to {} mod {} map {{ {} }}", protocol, how, ends.size(), choice));
   return rules;
 }
@@ -85,7 +104,7 @@ void choose(std::map<std::string, std::string>& chains, std::map<std::string, st
     rules = by_chance(protocol, "numgen random", ends);
     return;
   }
-  if (ends.size() > kStickyMax) {
+  if (ends.size() * fact.ports.size() > kStickyMax) {
     rules = by_chance(protocol, "jhash ip saddr", ends);
     return;
   }
@@ -117,19 +136,33 @@ void PacketRules::Kept::put(const std::string& name, std::optional<std::string> 
 // --- what is wanted ---
 
 void PacketRules::update(const ServiceView& view, const ServiceView::Changes& changes) {
-  range_ = parse_ip_range(view.range()) ? view.range() : "";
+  services_range_ = parse_ip_range(view.range());
+  range_ = services_range_ ? view.range() : "";
   if (changes.all || changes.nodes)
     look_at_nodes(view);
   std::set<ServiceKey> keys = changes.services;
   if (changes.all) {
     for (const auto& [key, of] : services_) keys.insert(key);
+    for (const auto& [key, place] : priced_) keys.insert(key);
     for (const auto& [key, fact] : view.services()) keys.insert(key);
   } else if (changes.nodes) {
     for (const auto& [key, of] : services_)
       if (of.has_external)
         keys.insert(key);
   }
+  for (const ServiceKey& key : changes.services) left_out_.erase(key);  // it may be another one now
+  keys.merge(price(view, keys));
   for (const ServiceKey& key : keys) {
+    drop(key);
+    look(view, key);
+  }
+}
+
+void PacketRules::leave_out(const ServiceView& view, std::set<ServiceKey> services) {
+  std::set<ServiceKey> changed;
+  std::ranges::set_symmetric_difference(left_out_, services, std::inserter(changed, changed.end()));
+  left_out_ = std::move(services);
+  for (const ServiceKey& key : changed) {
     drop(key);
     look(view, key);
   }
@@ -137,11 +170,14 @@ void PacketRules::update(const ServiceView& view, const ServiceView::Changes& ch
 
 void PacketRules::look_at_nodes(const ServiceView& view) {
   std::map<std::string, std::set<std::string>> wanted;
+  ranges_.clear();
   for (const auto& [name, node] : view.nodes()) {
     if (const auto address = address_word(node.address))
       wanted[kNodes].insert(*address);
-    if (const auto range = parse_ip_range(node.range))
+    if (const auto range = parse_ip_range(node.range)) {
       wanted[kRanges].insert(text_of(*range));
+      ranges_.emplace(range->first, range->last());
+    }
   }
   for (const char* map : {kNodes, kRanges}) {
     Kept& kept = maps_[map];
@@ -155,115 +191,217 @@ void PacketRules::look_at_nodes(const ServiceView& view) {
 }
 
 // Ready ones; where none is, those that go and still serve. Source: kubernetes.io/docs/reference/networking/
-// virtual-ips ("Traffic to terminating endpoints").
-PacketRules::Ends PacketRules::ends_of(const ServiceView& view, const ServiceFact& fact,
-                                       const ServicePort& port) const {
-  Ends ready, going;
+// virtual-ips ("Traffic to terminating endpoints"). Of many ends behind many ports each port has a part.
+PacketRules::EndsByPort PacketRules::ends_of(const ServiceView& view, const ServiceFact& fact) const {
+  struct Found {
+    Ends ready, going;
+  };
+  std::map<std::pair<std::string, std::string>, Found> found;
+  EndsByPort out;
   if (fact.is_controller && !place_.controller.empty()) {
-    ready.all.push_back({place_.controller, place_.controller_port});
-    return ready;
+    for (const ServicePort& port : fact.ports)
+      out[{port.protocol, port.name}].all.push_back({place_.controller, place_.controller_port});
+    return out;
   }
+  for (const ServicePort& port : fact.ports) found[{port.protocol, port.name}];
   for (const ServiceEnds* ends : view.ends_of({fact.space, fact.name}))
     for (const ServicePort& there : ends->ports) {
-      if (there.name != port.name || there.protocol != port.protocol || there.port == 0)
+      const auto at = found.find({there.protocol, there.name});
+      if (at == found.end() || there.port == 0)
         continue;
       for (const ServiceEnd& end : ends->ends) {
-        const auto address = address_word(end.address);
-        Ends* to = end.ready ? &ready : end.serving && end.going ? &going : nullptr;
-        if (!address || !to)
+        const auto address = parse_ip(end.address);
+        Ends* to = end.ready ? &at->second.ready : end.serving && end.going ? &at->second.going : nullptr;
+        if (!address || !to || !may_be_end(*address) || (ip_text(*address) == place_.controller && end.node.empty()))
           continue;
-        to->all.push_back({*address, there.port});
+        to->all.push_back({ip_text(*address), there.port});
         if (end.node == place_.node)
-          to->local.push_back({*address, there.port});
+          to->local.push_back({ip_text(*address), there.port});
       }
     }
-  Ends out{ready.all.empty() ? going.all : ready.all, ready.local.empty() ? going.local : ready.local};
-  for (auto* list : {&out.all, &out.local}) {
-    std::sort(list->begin(), list->end());
-    list->erase(std::unique(list->begin(), list->end()), list->end());
+  const std::size_t most = std::max<std::size_t>(1, kElementsOfService / std::max<std::size_t>(1, fact.ports.size()));
+  for (auto& [port, one] : found) {
+    Ends& ends = out[port];
+    ends = {one.ready.all.empty() ? std::move(one.going.all) : std::move(one.ready.all),
+            one.ready.local.empty() ? std::move(one.going.local) : std::move(one.ready.local)};
+    for (auto* list : {&ends.all, &ends.local}) {
+      std::sort(list->begin(), list->end());
+      list->erase(std::unique(list->begin(), list->end()), list->end());
+      list->resize(std::min(list->size(), most));
+    }
   }
   return out;
 }
 
-// Nobody's service may take what is led by the cluster itself.
-bool PacketRules::may_be_external(const ServiceView& view, const std::string& address) const {
+// Nobody's service may take what is led by the cluster itself, or what is a node.
+bool PacketRules::may_be_external(const std::string& address) const {
   const auto parsed = parse_ip(address);
-  if (!parsed || *parsed >> 24 == 0 || *parsed >> 24 == 127 || *parsed >> 28 >= 14 || address == place_.controller)
+  if (!parsed || is_loopback(*parsed) || !is_unicast(*parsed) || is_link_local(*parsed) || address == place_.controller)
     return false;
-  const auto range = parse_ip_range(view.range());
-  if (range && range->contains(*parsed))
+  if (services_range_ && services_range_->contains(*parsed))
     return false;
-  return std::none_of(view.nodes().begin(), view.nodes().end(), [&](const auto& node) {
-    const auto of_tasks = parse_ip_range(node.second.range);
-    return of_tasks && of_tasks->contains(*parsed);
-  });
+  if (const auto nodes = maps_.find(kNodes); nodes != maps_.end() && nodes->second.now.contains(ip_text(*parsed)))
+    return false;
+  const auto next = ranges_.upper_bound(*parsed);
+  return next == ranges_.begin() || *parsed > std::prev(next)->second;
 }
 
-void PacketRules::serve(OfService& of, const ServiceView& view, const ServiceFact& fact,
-                        const ServicePort& port) const {
-  const std::string &protocol = port.protocol, id = format("{}-{}-{}", fact.order, protocol, port.port);
-  const Ends ends = ends_of(view, fact, port);
-  const std::string all = "s-" + id, local = "l-" + id, outside = "x-" + id;
-  choose(of.chains, of.sets, fact, all, protocol, ends.all);
-  if (fact.local_inside || fact.local_outside)
-    choose(of.chains, of.sets, fact, local, protocol, ends.local);
-  if (const auto address = address_word(fact.address))
-    of.claims[{kCluster, at(*address, protocol, port.port)}] = "goto " + (fact.local_inside ? local : all);
-
-  std::vector<Place> open, closed;
-  for (const std::string& one : fact.external)
-    if (const auto address = address_word(one); address && may_be_external(view, *address)) {
-      open.emplace_back(kExternal, at(*address, protocol, port.port));
-      closed.emplace_back(kClosed, at(*address, protocol, port.port));
+std::set<ServiceKey> PacketRules::price(const ServiceView& view, const std::set<ServiceKey>& keys) {
+  std::set<std::string> spaces;
+  for (const ServiceKey& key : keys) {
+    if (const auto known = priced_.find(key); known != priced_.end()) {
+      spaces_[known->second.first].erase(known->second.second);
+      spaces.insert(known->second.first);
+      priced_.erase(known);
     }
-  if (port.node_port != 0) {
-    open.emplace_back(kPorts, format("{} . {}", protocol, port.node_port));
-    closed.emplace_back(kClosedPorts, format("{} . {}", protocol, port.node_port));
+    const ServiceFact* fact = view.find(key);
+    if (!fact || fact->headless || !fact->alias.empty())
+      continue;
+    std::size_t elements = 2 * fact->external.size();
+    for (const auto& [port, ends] : ends_of(view, *fact)) {
+      const bool is_sticky = fact->affinity_s > 0 && ends.all.size() * fact->ports.size() <= kStickyMax;
+      elements += 3 + ends.all.size() * (is_sticky ? kStickyElements : 1) * (fact->local_outside ? 2 : 1);
+    }
+    spaces_[key.first][fact->order] = {key, elements};
+    priced_[key] = {key.first, fact->order};
+    spaces.insert(key.first);
   }
+  std::set<ServiceKey> changed;
+  for (const std::string& space : spaces) {
+    std::size_t sum = 0;
+    for (const auto& [order, one] : spaces_[space]) {
+      const bool fits = sum + one.elements <= kElementsOfSpace;
+      if (fits)
+        sum += one.elements;
+      if (fits ? beyond_.erase(one.key) > 0 : beyond_.insert(one.key).second)
+        changed.insert(one.key);
+    }
+    if (spaces_[space].empty())
+      spaces_.erase(space);
+  }
+  std::erase_if(beyond_, [&](const ServiceKey& key) { return !priced_.contains(key); });
+  return changed;
+}
+
+// What a service's ports are to those who ask at addresses from outside.
+struct PacketRules::Outside {
+  std::vector<std::string> addresses;
+  std::string chosen, ends, closed;  // elements of anonymous maps
+};
+
+namespace {
+
+void add_element(std::string& elements, const std::string& key, const std::string& value) {
+  elements += format("{}{} : {}", elements.empty() ? "" : ", ", key, value);
+}
+
+}  // namespace
+
+void PacketRules::serve(OfService& of, Outside& outside, const ServiceFact& fact, const ServicePort& port,
+                        const Ends& ends) const {
+  const std::string &protocol = port.protocol, id = format("{}-{}-{}", fact.order, protocol, port.port);
+  const std::string all = "s-" + id, local = "l-" + id, from_outside = "x-" + id;
+  const bool has_doors = port.node_port != 0 || !outside.addresses.empty();
+  const auto address = address_word(fact.address);
+  const std::vector<LedTo>& inside = fact.local_inside ? ends.local : ends.all;
+  const bool splits = fact.local_outside && has_doors && !ends.all.empty();
+  if (ends.all.size() > 1 || splits)
+    choose(of.chains, of.sets, fact, all, protocol, ends.all);
+  if (splits || (fact.local_inside && inside.size() > 1))
+    choose(of.chains, of.sets, fact, local, protocol, ends.local);
+  if (address && inside.size() == 1)
+    of.claims[{kCluster, at(*address, protocol, port.port)}] = "=" + end_text(inside[0]);
+  else if (address && !inside.empty())
+    of.claims[{kCluster, at(*address, protocol, port.port)}] = "goto " + (fact.local_inside ? local : all);
   for (const LedTo& end : ends.local) of.hairpins.insert(end.address);
   if (protocol == "udp") {
     of.udp.insert(ends.all.begin(), ends.all.end());
     if (!ends.all.empty()) {
-      if (const auto address = address_word(fact.address))
+      if (address)
         of.udp_doors.insert({*address, port.port});
-      for (const std::string& one : fact.external)
-        if (const auto address = address_word(one))
-          of.udp_doors.insert({*address, port.port});
+      for (const std::string& one : outside.addresses) of.udp_doors.insert({one, port.port});
       if (port.node_port != 0)
         of.udp_doors.insert({"", port.node_port});
     }
   }
-  if (open.empty())
+  if (!has_doors)
     return;
-  of.has_external = of.has_external || !fact.external.empty();
-  std::string& rules = of.chains[outside];
-  if (fact.local_outside) {
+  std::string verdict;
+  if (splits) {
+    std::string& rules = of.chains[from_outside];
     // What comes from the cluster itself is led anywhere in it.
     add_line(rules, format("ip saddr @{} goto {}", kRanges, all));
     add_line(rules, format("fib saddr type local meta mark set meta mark | {} goto {}", kMark, all));
     add_line(rules, "goto " + local);
-  } else {
-    add_line(rules, format("meta mark set meta mark | {} goto {}", kMark, all));
+    verdict = "goto " + from_outside;
+  } else if (ends.all.size() > 1) {
+    add_line(of.chains[from_outside], format("meta mark set meta mark | {} goto {}", kMark, all));
+    verdict = "goto " + from_outside;
+  } else if (!ends.all.empty()) {
+    verdict = "=" + end_text(ends.all[0]);
   }
-  for (const Place& place : open) of.claims[place] = "goto " + outside;
-  if (ends.all.empty())
-    for (const Place& place : closed) of.claims[place] = kRefuse;
-  else if (fact.local_outside && ends.local.empty())
-    for (const Place& place : closed) of.claims[place] = kDrop;
+  const char* const closed = ends.all.empty() ? kRefuse : fact.local_outside && ends.local.empty() ? kDrop : nullptr;
+  const std::string door = format("{} . {}", protocol, port.port);
+  if (verdict.starts_with('='))
+    add_element(outside.ends, door, verdict.substr(1));
+  else  // where an older one has nothing behind it, no younger one is asked
+    add_element(outside.chosen, door, verdict.empty() ? "accept" : verdict);
+  if (closed)
+    add_element(outside.closed, door, closed);
+  if (port.node_port == 0)
+    return;
+  of.node_ports.insert({protocol, port.node_port});
+  if (taken_.contains({protocol, port.node_port}))
+    return;
+  const std::string node_door = format("{} . {}", protocol, port.node_port);
+  of.claims[{kPorts, node_door}] = verdict.empty() ? "accept" : verdict;
+  if (closed)
+    of.claims[{kClosedPorts, node_door}] = closed;
+}
+
+void PacketRules::open_to_outside(OfService& of, const ServiceFact& fact, const Outside& outside) const {
+  if (outside.addresses.empty() || (outside.chosen.empty() && outside.ends.empty()))
+    return;
+  std::string& rules = of.chains[format("x-{}", fact.order)];
+  if (!outside.chosen.empty())
+    add_line(rules, format("meta l4proto . th dport vmap {{ {} }}", outside.chosen));
+  if (!outside.ends.empty()) {
+    add_line(rules, format("meta mark set meta mark | {}", kMark));
+    add_line(rules, format("{} dnat ip to meta l4proto . th dport map {{ {} }}", kTransports, outside.ends));
+    add_line(rules, format("meta mark set meta mark ^ {}", kMark));
+  }
+  of.doors.insert(outside.addresses.begin(), outside.addresses.end());
+  if (outside.closed.empty())
+    return;
+  add_line(of.chains[format("y-{}", fact.order)], format("meta l4proto . th dport vmap {{ {} }}", outside.closed));
+  of.closed_doors = of.doors;
 }
 
 void PacketRules::look(const ServiceView& view, const ServiceKey& key) {
+  touched_.insert(key);
   const ServiceFact* fact = view.find(key);
   if (!fact)
     return;
   OfService& of = services_[key];
+  of.order = fact->order;
+  of.has_external = !fact->external.empty();
   bool has_ends = false;
-  if (!fact->headless && fact->alias.empty())
-    for (const ServicePort& port : fact->ports)
-      if (is_protocol(port.protocol) && port.port != 0) {
-        serve(of, view, *fact, port);
-        has_ends = has_ends || !ends_of(view, *fact, port).all.empty();
-      }
+  if (!fact->headless && fact->alias.empty() && !left_out_.contains(key) && !beyond_.contains(key)) {
+    Outside outside;
+    for (const std::string& one : fact->external)
+      if (const auto address = address_word(one); address && may_be_external(*address))
+        outside.addresses.push_back(*address);
+    const EndsByPort ends = ends_of(view, *fact);
+    std::set<std::pair<std::string, std::uint16_t>> served;
+    for (const ServicePort& port : fact->ports) {
+      if (!is_protocol(port.protocol) || port.port == 0 || !served.insert({port.protocol, port.port}).second)
+        continue;
+      const Ends& its = ends.at({port.protocol, port.name});
+      serve(of, outside, *fact, port, its);
+      has_ends = has_ends || !its.all.empty();
+    }
+    open_to_outside(of, *fact, outside);
+  }
   if (fact->answers_names && !has_ends)
     if (const auto address = address_word(fact->address)) {
       names_address_ = *address;
@@ -283,14 +421,20 @@ void PacketRules::look(const ServiceView& view, const ServiceKey& key) {
     claims_[place][key] = {fact->order, verdict};
     settle_claim(place);
   }
+  for (const std::string& one : of.doors) {
+    doors_[one][of.order] = of.closed_doors.contains(one);
+    settle_door(one);
+  }
   for (const std::string& one : of.hairpins)
     if (++hairpins_[one] == 1)
       maps_[kHairpin].put(one + " . " + one, "");
+  for (const NodePort& one : of.node_ports) ++node_ports_[one];
   for (const LedTo& one : of.udp) ++udp_[one];
   for (const LedTo& one : of.udp_doors) ++udp_doors_[one];
 }
 
 void PacketRules::drop(const ServiceKey& key) {
+  touched_.insert(key);
   if (names_service_ == key) {
     names_service_ = {};
     names_address_.clear();
@@ -308,11 +452,18 @@ void PacketRules::drop(const ServiceKey& key) {
     claims_[place].erase(key);
     settle_claim(place);
   }
+  for (const std::string& one : of.doors) {
+    doors_[one].erase(of.order);
+    settle_door(one);
+  }
   for (const std::string& one : of.hairpins)
     if (--hairpins_[one] == 0) {
       hairpins_.erase(one);
       maps_[kHairpin].put(one + " . " + one, std::nullopt);
     }
+  for (const NodePort& one : of.node_ports)
+    if (--node_ports_[one] == 0)
+      node_ports_.erase(one);
   for (const LedTo& one : of.udp)
     if (--udp_[one] == 0)
       udp_.erase(one);
@@ -325,10 +476,56 @@ void PacketRules::settle_claim(const Place& place) {
   auto& claims = claims_[place];
   const auto first =
       std::min_element(claims.begin(), claims.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (first != claims.end())
-    return maps_[place.first].put(place.second, first->second.verdict);
-  maps_[place.first].put(place.second, std::nullopt);
-  claims_.erase(place);
+  const std::string verdict = first == claims.end() ? "" : first->second.verdict;
+  const bool is_end = verdict.starts_with('='), is_word = !verdict.empty() && !is_end;
+  if (Kept& words = maps_[place.first]; is_word || words.now.contains(place.second))
+    words.put(place.second, is_word ? std::optional(verdict) : std::nullopt);
+  if (const char* const beside = ends_beside(place.first)) {
+    Kept& ends = maps_[beside];
+    if (is_end || ends.now.contains(place.second))
+      ends.put(place.second, is_end ? std::optional(verdict.substr(1)) : std::nullopt);
+  }
+  if (claims.empty())
+    claims_.erase(place);
+}
+
+// The chains that an address from outside leads to: each asks the services that claim it, the oldest first.
+void PacketRules::settle_door(const std::string& address) {
+  const auto claims = doors_.find(address);
+  std::string open, closed;
+  if (claims != doors_.end())
+    for (const auto& [order, has_closed] : claims->second) {
+      add_line(open, format("jump x-{}", order));
+      if (has_closed)
+        add_line(closed, format("jump y-{}", order));
+    }
+  for (const auto& [map, prefix, rules] : {std::tuple(kExternal, "e-", &open), std::tuple(kClosed, "f-", &closed)}) {
+    const std::string chain = prefix + address;
+    if (rules->empty() && !chains_.now.contains(chain))
+      continue;
+    chains_.put(chain, rules->empty() ? std::nullopt : std::optional(*rules));
+    maps_[map].put(address, rules->empty() ? std::nullopt : std::optional("goto " + chain));
+  }
+  if (claims != doors_.end() && claims->second.empty())
+    doors_.erase(claims);
+}
+
+// --- ports of the node ---
+
+void PacketRules::set_taken(const ServiceView& view, std::set<NodePort> ports) {
+  std::set<NodePort> changed;
+  std::ranges::set_symmetric_difference(taken_, ports, std::inserter(changed, changed.end()));
+  taken_ = std::move(ports);
+  if (changed.empty())
+    return;
+  std::vector<ServiceKey> keys;
+  for (const auto& [key, of] : services_)
+    if (std::ranges::any_of(of.node_ports, [&](const NodePort& port) { return changed.contains(port); }))
+      keys.push_back(key);
+  for (const ServiceKey& key : keys) {
+    drop(key);
+    look(view, key);
+  }
 }
 
 // --- as text ---
@@ -341,8 +538,7 @@ std::string PacketRules::removal(const std::string& table) {
 std::string PacketRules::frame() const {
   std::string out = format("table ip {} {{\n", place_.table);
   for (const MapForm& map : kMaps)
-    out += format("  {} {} {{ type {}{}; }}\n", map.is_map ? "map" : "set", map.name, map.type,
-                  map.is_map ? " : verdict" : "");
+    out += format("  {} {} {{ type {}{}; }}\n", *map.of ? "map" : "set", map.name, map.type, map.of);
   const auto chain = [&](const char* name, const char* hook, const std::vector<std::string>& rules) {
     out += format("  chain {} {{\n", name);
     if (*hook)
@@ -352,14 +548,20 @@ std::string PacketRules::frame() const {
   };
   const std::string not_names = names_address_.empty() ? "" : format("ip daddr != {} ", names_address_);
   chain("refuse", "", {"reject"});
+  const std::string own = format("ip daddr != 127.0.0.0/8 {}fib daddr type local", not_names);
+  chain("own-ports", "",
+        {format("meta l4proto . th dport vmap @{}", kPorts), format("meta mark set meta mark | {}", kMark),
+         format("{} dnat ip to meta l4proto . th dport map @{}", kTransports, kOneEndPorts),
+         format("meta mark set meta mark ^ {}", kMark)});
+  // An address that the node itself has is reached by ports of the node and nobody's from outside.
   chain("services", "",
         {format("ip daddr . meta l4proto . th dport vmap @{}", kCluster),
-         format("ip daddr . meta l4proto . th dport vmap @{}", kExternal),
-         format("ip daddr != 127.0.0.0/8 {}fib daddr type local meta l4proto . th dport vmap @{}", not_names, kPorts)});
+         format("{} dnat ip to ip daddr . meta l4proto . th dport map @{}", kTransports, kOneEnd),
+         format("fib daddr type != local ip daddr vmap @{}", kExternal), own + " goto own-ports"});
   std::vector<std::string> unled;
   if (!range_.empty())
     unled.push_back(format("ip daddr {} {}goto refuse", range_, not_names));
-  unled.push_back(format("ip daddr . meta l4proto . th dport vmap @{}", kClosed));
+  unled.push_back(format("fib daddr type != local ip daddr vmap @{}", kClosed));
   chain("unled", "", unled);
   chain("prerouting", "type nat hook prerouting priority -100; policy accept;", {"jump services"});
   chain("output", "type nat hook output priority -100; policy accept;", {"jump services"});
@@ -442,6 +644,7 @@ std::string PacketRules::since_settled() const {
 }
 
 void PacketRules::settle() {
+  touched_.clear();
   chains_.before.clear();
   sets_.before.clear();
   for (auto& [map, kept] : maps_) kept.before.clear();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace lockstep {
@@ -77,6 +79,23 @@ TEST(PacketRules, AnAddressLeadsToWhatIsReadyBehindIt) {
             "add element ip lockstep-test ranges { 10.70.128.0/25, 10.70.128.128/25 }\n");
 }
 
+TEST(PacketRules, OneEndIsAnElementOfAMap) {
+  Rig rig;
+  ServiceFact web = service("web", 5, "10.96.3.1");
+  web.ports = {{"a", "tcp", 80, 30'080}, {"b", "udp", 81, 0}};
+  rig.hear(web);
+  ServiceEnds behind = ends("web", {end("10.70.128.3", "n1")});
+  behind.ports = {{"a", "tcp", 8080, 0}, {"b", "udp", 8081, 0}};
+  rig.hear(behind);
+  rig.update();
+  const std::string text = rig.rules.whole();
+  EXPECT_EQ(lines_with(text, "chain s-"), "");
+  EXPECT_TRUE(
+      rig.says("one-end { 10.96.3.1 . tcp . 80 : 10.70.128.3 . 8080, 10.96.3.1 . udp . 81 : 10.70.128.3 . 8081 }"))
+      << text;
+  EXPECT_TRUE(rig.says("one-end-ports { tcp . 30080 : 10.70.128.3 . 8080 }"));
+}
+
 TEST(PacketRules, OnlyWhatHasChangedIsSaid) {
   Rig rig;
   rig.hear(service("web", 5, "10.96.3.1"));
@@ -91,9 +110,19 @@ TEST(PacketRules, OnlyWhatHasChangedIsSaid) {
   rig.hear(ends("web", {end("10.70.128.130", "n2")}));
   rig.update();
   EXPECT_EQ(rig.rules.since_settled(),
-            "flush chain ip lockstep-test s-5-tcp-80\n"
-            "table ip lockstep-test {\n  chain s-5-tcp-80 {\n    meta l4proto tcp dnat to 10.70.128.130:8080\n  }\n}\n"
-            "delete element ip lockstep-test hairpin { 10.70.128.3 . 10.70.128.3 }\n");
+            "delete element ip lockstep-test hairpin { 10.70.128.3 . 10.70.128.3 }\n"
+            "delete element ip lockstep-test one-end { 10.96.3.1 . tcp . 80 : 10.70.128.3 . 8080 }\n"
+            "add element ip lockstep-test one-end { 10.96.3.1 . tcp . 80 : 10.70.128.130 . 8080 }\n");
+  rig.rules.settle();
+  rig.hear(ends("web", {end("10.70.128.130", "n2"), end("10.70.128.131", "n2")}));
+  rig.update();
+  EXPECT_EQ(
+      rig.rules.since_settled(),
+      "add chain ip lockstep-test s-5-tcp-80\n"
+      "table ip lockstep-test {\n  chain s-5-tcp-80 {\n    meta l4proto tcp dnat ip to numgen random mod 2 map { 0 : "
+      "10.70.128.130 . 8080, 1 : 10.70.128.131 . 8080 }\n  }\n}\n"
+      "add element ip lockstep-test cluster { 10.96.3.1 . tcp . 80 : goto s-5-tcp-80 }\n"
+      "delete element ip lockstep-test one-end { 10.96.3.1 . tcp . 80 : 10.70.128.130 . 8080 }\n");
   rig.rules.settle();
   rig.hear(ServiceGone{"service", "lab", "web"});
   rig.update();
@@ -122,8 +151,11 @@ TEST(PacketRules, PoliciesDecideWhoIsLedWhere) {
   web.local_inside = true;
   rig.hear(web);
   rig.update();
+  EXPECT_FALSE(rig.says("10.96.3.1")) << "nothing of it is here: refused, as of the services' range";
+  EXPECT_TRUE(rig.says("one-end-ports { tcp . 30080 : 10.70.128.130 . 8080 }"));
+  rig.hear(ends("web", {end("10.70.128.130", "n2"), end("10.70.128.3", "n1"), end("10.70.128.4", "n1")}));
+  rig.update();
   EXPECT_TRUE(rig.says("cluster { 10.96.3.1 . tcp . 80 : goto l-5-tcp-80 }"));
-  EXPECT_TRUE(rig.says("chain l-5-tcp-80 {\n  }"));
   EXPECT_TRUE(rig.says("chain x-5-tcp-80 {\n    meta mark set meta mark | 0x4000 goto s-5-tcp-80\n"));
 }
 
@@ -134,18 +166,20 @@ TEST(PacketRules, WhatHasNothingBehindItIsRefused) {
   web.external = {"192.0.2.7"};
   rig.hear(web);
   rig.update();
-  EXPECT_TRUE(rig.says("closed { 192.0.2.7 . tcp . 80 : goto refuse }"));
+  EXPECT_TRUE(rig.says("closed { 192.0.2.7 : goto f-192.0.2.7 }"));
+  EXPECT_TRUE(rig.says("chain f-192.0.2.7 {\n    jump y-5\n"));
+  EXPECT_TRUE(rig.says("chain y-5 {\n    meta l4proto . th dport vmap { tcp . 80 : goto refuse }\n"));
   EXPECT_TRUE(rig.says("closed-ports { tcp . 30080 : goto refuse }"));
   EXPECT_TRUE(rig.says("ip daddr 10.96.0.0/16 goto refuse"));
   // What goes and still serves is better than nothing, and nothing beside what is ready.
   rig.hear(ends("web", {end("10.70.128.3", "n1", false, true)}));
   rig.update();
-  EXPECT_TRUE(rig.says("dnat to 10.70.128.3:8080"));
+  EXPECT_TRUE(rig.says("one-end { 10.96.3.1 . tcp . 80 : 10.70.128.3 . 8080 }"));
   EXPECT_FALSE(rig.says("goto refuse }"));
   rig.hear(ends("web", {end("10.70.128.3", "n1", false, true), end("10.70.128.4", "n1")}));
   rig.update();
-  EXPECT_TRUE(rig.says("dnat to 10.70.128.4:8080"));
-  EXPECT_FALSE(rig.says("10.70.128.3:8080"));
+  EXPECT_TRUE(rig.says("one-end { 10.96.3.1 . tcp . 80 : 10.70.128.4 . 8080 }"));
+  EXPECT_FALSE(rig.says("10.70.128.3 . 8080"));
 }
 
 TEST(PacketRules, AClientStaysWithItsEnd) {
@@ -177,26 +211,123 @@ TEST(PacketRules, OfTwoClaimsTheOlderCounts) {
     rig.hear(ends(one.name, {end("10.70.128.3", "n1")}));
   }
   rig.update();
-  EXPECT_TRUE(rig.says("external { 192.0.2.7 . tcp . 80 : goto x-5-tcp-80 }"));
-  EXPECT_TRUE(rig.says("ports { tcp . 30080 : goto x-5-tcp-80 }"));
+  EXPECT_TRUE(rig.says("external { 192.0.2.7 : goto e-192.0.2.7 }"));
+  EXPECT_TRUE(rig.says("chain e-192.0.2.7 {\n    jump x-5\n    jump x-9\n"));
+  EXPECT_TRUE(
+      rig.says("chain x-5 {\n    meta mark set meta mark | 0x4000\n    meta l4proto { tcp, udp, sctp } dnat ip to "
+               "meta l4proto . th dport map { tcp . 80 : 10.70.128.3 . 8080 }\n    meta mark set meta mark ^ "
+               "0x4000\n"));
+  EXPECT_TRUE(rig.says("one-end-ports { tcp . 30080 : 10.70.128.3 . 8080 }"));
+  rig.hear(ends("zoo", {}));
+  rig.update();
+  EXPECT_TRUE(rig.says("chain x-5 {\n    meta l4proto . th dport vmap { tcp . 80 : accept }\n"))
+      << "the older one has it, though nothing is behind it";
+  EXPECT_TRUE(rig.says("element ip lockstep-test ports { tcp . 30080 : accept }"));
+  EXPECT_FALSE(rig.says("one-end-ports { tcp"));
   rig.rules.settle();
   rig.hear(ServiceGone{"service", "lab", "zoo"});
   rig.update();
-  EXPECT_NE(rig.rules.since_settled().find("add element ip lockstep-test external { 192.0.2.7 . tcp . 80 : goto "
-                                           "x-9-tcp-80 }"),
-            std::string::npos);
+  const std::string later = rig.rules.since_settled();
+  EXPECT_NE(later.find("chain e-192.0.2.7 {\n    jump x-9\n"), later.npos) << later;
+  EXPECT_NE(later.find("add element ip lockstep-test one-end-ports { tcp . 30080 : 10.70.128.3 . 8080 }"), later.npos);
 }
 
 TEST(PacketRules, NobodyTakesWhatTheClusterLeadsItself) {
   Rig rig;
   ServiceFact thief = service("thief", 5, "10.96.3.1");
-  thief.external = {"10.96.0.1", "10.96.0.10", "10.70.128.9",     "127.0.0.1",
-                    "224.0.0.1", "10.70.0.1",  "x; flush ruleset"};
+  thief.external = {"10.96.0.1", "10.96.0.10", "10.70.128.9", "127.0.0.1",   "224.0.0.1",
+                    "10.70.0.1", "10.70.1.2",  "10.70.1.1",   "169.254.1.1", "x; flush ruleset"};
+  thief.ports = {{"", "udp", 80, 0}};
   rig.hear(thief);
-  rig.hear(ends("thief", {end("10.70.128.3", "n1"), end("0.0.0.0; flush ruleset", "n1")}));
+  ServiceEnds behind = ends("thief", {end("10.70.128.3", "n1"), end("0.0.0.0; flush ruleset", "n1")});
+  behind.ports[0].protocol = "udp";
+  rig.hear(behind);
   rig.update();
   EXPECT_FALSE(rig.says("element ip lockstep-test external"));
   EXPECT_FALSE(rig.says("flush ruleset"));
+  EXPECT_EQ(rig.rules.stale_udp().opened, (std::vector<LedTo>{{"10.96.3.1", 80}})) << "no flow of anybody else's ends";
+}
+
+TEST(PacketRules, NothingLeadsToTheNodesOwnOrTheControllersPorts) {
+  Rig rig;
+  rig.hear(service("web", 5, "10.96.3.1"));
+  rig.hear(ends("web", {end("127.0.0.1", "n1"), end("169.254.169.254", ""), end("10.70.0.1", ""), end("0.0.0.0", "")}));
+  rig.update();
+  EXPECT_FALSE(rig.says("10.96.3.1"));
+}
+
+TEST(PacketRules, APortOfTheNodeAtWhichSomebodyListensIsTheirs) {
+  Rig rig;
+  ServiceFact web = service("web", 5, "10.96.3.1");
+  web.ports = {{"", "tcp", 80, 30'080}};
+  rig.hear(web);
+  rig.hear(ends("web", {end("10.70.128.3", "n1")}));
+  rig.update();
+  const PacketRules::NodePort port{"tcp", 30'080};
+  EXPECT_EQ(rig.rules.node_ports().size(), 1u);
+  rig.rules.set_taken(rig.view, {port});
+  EXPECT_FALSE(rig.says("30080"));
+  EXPECT_TRUE(rig.says("10.96.3.1 . tcp . 80"));
+  EXPECT_TRUE(rig.rules.node_ports().contains(port)) << "it is looked for";
+  rig.rules.set_taken(rig.view, {});
+  EXPECT_TRUE(rig.says("one-end-ports { tcp . 30080"));
+}
+
+// 25 services of 1,000 ports at 20 addresses each took a million elements.
+TEST(PacketRules, WhatAServiceTakesIsNoProduct) {
+  Rig rig;
+  for (std::uint64_t i = 0; i < 25; ++i) {
+    ServiceFact one = service(format("s{}", i), 100 + i, format("10.96.4.{}", i + 1));
+    one.ports.clear();
+    ServiceEnds behind = ends(one.name, {end("10.70.128.3", "n1")});
+    behind.ports.clear();
+    for (std::uint16_t port = 1; port <= 1'000; ++port) {
+      one.ports.push_back({format("p{}", port), "tcp", port, 0});
+      behind.ports.push_back({format("p{}", port), "tcp", port, 0});
+    }
+    for (int k = 1; k <= 20; ++k) one.external.push_back(format("192.0.2.{}", k));
+    rig.hear(one);
+    rig.hear(behind);
+  }
+  rig.update();
+  const std::string text = rig.rules.whole();
+  EXPECT_LT(text.size(), 3u << 20);
+  EXPECT_EQ(std::ranges::count(text, '\n') < 2'000, true);
+}
+
+TEST(PacketRules, OfOneSpaceTheOldestHaveTheRoom) {
+  Rig rig;
+  std::vector<ServiceEnd> many;
+  for (int i = 0; i < 10'000; ++i) many.push_back(end(format("10.70.{}.{}", 130 + i / 200, i % 200 + 1), "n2"));
+  for (std::uint64_t i = 0; i < 14; ++i) {
+    rig.hear(service(format("s{}", i), 100 - i, format("10.96.4.{}", i + 1)));
+    rig.hear(ends(format("s{}", i), many));
+  }
+  rig.update();
+  EXPECT_EQ(rig.rules.beyond_bounds(), (std::set<ServiceKey>{{"lab", "s0"}})) << "13 times 10,003 fit";
+  EXPECT_FALSE(rig.says("10.96.4.1 "));
+  EXPECT_TRUE(rig.says("10.96.4.2 "));
+  rig.hear(ServiceGone{"service", "lab", "s5"});
+  rig.update();
+  EXPECT_TRUE(rig.rules.beyond_bounds().empty());
+  EXPECT_TRUE(rig.says("10.96.4.1 "));
+}
+
+TEST(PacketRules, WhatIsLeftOutLeadsNowhere) {
+  Rig rig;
+  for (const auto& [name, order] : {std::pair{"web", 5u}, {"other", 6u}}) {
+    rig.hear(service(name, order, format("10.96.3.{}", order)));
+    rig.hear(ends(name, {end("10.70.128.3", "n1")}));
+  }
+  rig.update();
+  EXPECT_EQ(rig.rules.unsettled().size(), 2u);
+  rig.rules.settle();
+  EXPECT_TRUE(rig.rules.unsettled().empty());
+  rig.rules.leave_out(rig.view, {{"lab", "web"}});
+  EXPECT_FALSE(rig.says("10.96.3.5"));
+  EXPECT_TRUE(rig.says("10.96.3.6"));
+  rig.rules.leave_out(rig.view, {});
+  EXPECT_TRUE(rig.says("10.96.3.5"));
 }
 
 TEST(PacketRules, TheControllerIsReachedAsThisNodeReachesIt) {
@@ -206,7 +337,7 @@ TEST(PacketRules, TheControllerIsReachedAsThisNodeReachesIt) {
   rig.hear(api);
   rig.hear(ends("kubernetes", {end("127.0.0.1", "")}));
   rig.update();
-  EXPECT_TRUE(rig.says("dnat to 10.70.0.1:6820"));
+  EXPECT_TRUE(rig.says("one-end { 10.96.0.1 . tcp . 80 : 10.70.0.1 . 6820 }"));
 }
 
 TEST(PacketRules, NamesAreAnsweredHereUnlessSomethingIsBehindTheirService) {

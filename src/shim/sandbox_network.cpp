@@ -19,9 +19,12 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/check.h"
 #include "base/ip_range.h"
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "model/node.h"
+#include "shim/held_port.h"
 #include "shim/process_tree.h"
 #include "shim/task_inheritance.h"
 #include "wire/json_text.h"
@@ -220,6 +223,7 @@ Result<SandboxNetwork> enter_sandbox_network(const SandboxPlace& place, const st
 }
 
 void leave_sandbox_network(SandboxNetwork& network, const std::string& work, const std::string& folder) {
+  for (const int port : std::exchange(network.held, {})) ::close(port);
   withdraw_ports(network.host, work, folder);
   (void)::setns(network.host, CLONE_NEWNET);
   ::close(std::exchange(network.host, -1));
@@ -269,11 +273,45 @@ std::vector<std::string> left_published(const std::string& folder) {
 
 }  // namespace
 
-Result<void> publish_ports(const SandboxNetwork& network, const std::vector<PublishedPort>& ports,
-                           const std::string& work, const std::string& folder) {
+namespace {
+
+// In the network of the node, by the process that is in the sandbox's.
+Result<void> hold_ports(SandboxNetwork& network, const std::vector<PublishedPort>& ports) {
+  const int own = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  if (own < 0 || ::setns(network.host, CLONE_NEWNET) != 0) {
+    const Error error = os_error("cannot look at the node's ports");
+    if (own >= 0)
+      ::close(own);
+    return error;
+  }
+  Result<void> done;
+  for (const PublishedPort& port : ports) {
+    const auto services = parse_ip_range(kServiceRange);
+    const auto address = parse_ip(port.node_address);
+    if (address && services && services->contains(*address))
+      done = conflict(format("{} is an address of services, and no port there can lead to a task", port.node_address));
+    auto held = hold_port(lower(port.protocol), address && *address != 0 ? port.node_address : "", port.node_port);
+    if (held.ok())
+      network.held.push_back(*held);
+    else if (held.error().code == Errc::kConflict && done.ok())
+      done = held.error();
+    if (!done.ok())
+      break;
+  }
+  const bool is_back = ::setns(own, CLONE_NEWNET) == 0;
+  CHECK(is_back, "a shim outside of its sandbox");
+  ::close(own);
+  return done;
+}
+
+}  // namespace
+
+Result<void> publish_ports(SandboxNetwork& network, const std::vector<PublishedPort>& ports, const std::string& work,
+                           const std::string& folder) {
   for (const std::string& left : left_published(folder)) withdraw_ports(network.host, left, folder);
   if (ports.empty())
     return {};
+  TRY(hold_ports(network, ports));
   const std::string path = format("{}/{}", published_folder(folder), work);
   if (::mkdir(published_folder(folder).c_str(), 0700) != 0 && errno != EEXIST)
     return os_error(path);

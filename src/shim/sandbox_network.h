@@ -23,6 +23,7 @@ struct SandboxNetwork {
   std::string address;
   std::string answer;  // of the plug-in, for those that follow it
   int host = -1;
+  std::vector<int> held;  // ports of the node that lead to the sandbox's; the caller's to close
 };
 enum class IpcSpace : unsigned char { kOwn, kNodes };
 // After an error the process is back in the node's network, and the sandbox has no address.
@@ -33,9 +34,10 @@ Result<SandboxNetwork> enter_sandbox_network(const SandboxPlace& place, const st
 void leave_sandbox_network(SandboxNetwork& network, const std::string& work, const std::string& folder);
 
 // Ports of the node lead to the sandbox's (CNI's portmap, by the node's packet filter) until they are withdrawn. What
-// was left by sandboxes that were killed is withdrawn first.
-Result<void> publish_ports(const SandboxNetwork& network, const std::vector<PublishedPort>& ports,
-                           const std::string& work, const std::string& folder);
+// was left by sandboxes that were killed is withdrawn first. Refused where something listens at such a port, or at an
+// address by which the node leads to services.
+Result<void> publish_ports(SandboxNetwork& network, const std::vector<PublishedPort>& ports, const std::string& work,
+                           const std::string& folder);
 void withdraw_ports(int host, const std::string& work, const std::string& folder);
 std::string portmap_configuration(const std::vector<PublishedPort>& ports, const std::string& answer);
 

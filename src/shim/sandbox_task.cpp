@@ -60,6 +60,7 @@ Result<SandboxTask> SandboxTask::make(const ShimStart& start, const std::string&
     out.address_ = network.address;
     out.addresses_ = addresses;
     out.host_ = network.host;
+    out.held_ = std::move(network.held);
   } else if (!nodes_ipc) {
     leave_ipc_of_node();
   }
@@ -72,6 +73,7 @@ SandboxTask::SandboxTask(SandboxTask&& other) noexcept
       told_fd_(std::exchange(other.told_fd_, -1)),
       fd_(std::exchange(other.fd_, -1)),
       host_(std::exchange(other.host_, -1)),
+      held_(std::exchange(other.held_, {})),
       address_(std::move(other.address_)),
       addresses_(std::move(other.addresses_)),
       unread_(std::move(other.unread_)),
@@ -80,13 +82,18 @@ SandboxTask::SandboxTask(SandboxTask&& other) noexcept
 SandboxTask::~SandboxTask() {
   handed_on();
   close_end(fd_);
+  let_go();
+}
+
+void SandboxTask::let_go() {
   close_end(host_);
+  for (const int port : std::exchange(held_, {})) ::close(port);
 }
 
 void SandboxTask::withdraw() {
   if (host_ >= 0)
     withdraw_ports(host_, place_.work, addresses_);
-  close_end(host_);
+  let_go();
 }
 
 void SandboxTask::handed_on() {

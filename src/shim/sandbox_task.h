@@ -37,10 +37,12 @@ class SandboxTask {
  private:
   SandboxTask() = default;
   bool take(const std::string& line);
+  void let_go();
 
   ContainerPlace place_;
   int spec_fd_ = -1, told_fd_ = -1, fd_ = -1;
-  int host_ = -1;  // the node's network namespace, where ports of it were published
+  int host_ = -1;          // the node's network namespace, where ports of it were published
+  std::vector<int> held_;  // those ports
   std::string address_, addresses_, unread_, told_;
 };
 

@@ -71,6 +71,7 @@ struct TokenRequest {
   std::int64_t ttl_s = 3600;
   std::uint32_t uses = 1;
   bool replace = false, trust_administrators = false;  // as in JoinToken
+  std::string address, task_range;                     // likewise
 };
 std::string encode(const TokenRequest& request);
 Result<TokenRequest> decode_token_request(std::string_view text);
@@ -90,6 +91,7 @@ Result<RenewRequest> decode_renew_request(std::string_view text);
 struct JoinAnswer {
   std::string certificate, ca;  // PEM
   JoinToken::Role role = JoinToken::Role::kCompute;
+  std::string address, task_range;  // that the node was given; "" = none
 };
 std::string encode(const JoinAnswer& answer);
 Result<JoinAnswer> decode_join_answer(std::string_view text);

@@ -101,6 +101,8 @@ constexpr void describe(V& v, const TokenRequest*) {
   v("uses", &TokenRequest::uses, Between{1, kTokenUsesMax});
   v("replace", &TokenRequest::replace);
   v("trust_administrators", &TokenRequest::trust_administrators);
+  v("address", &TokenRequest::address, kName);
+  v("task_range", &TokenRequest::task_range, kName);
 }
 
 template <class V>
@@ -120,6 +122,8 @@ constexpr void describe(V& v, const JoinAnswer*) {
   v("certificate", &JoinAnswer::certificate);
   v("ca", &JoinAnswer::ca);
   v.always("role", &JoinAnswer::role);
+  v("address", &JoinAnswer::address);
+  v("task_range", &JoinAnswer::task_range);
 }
 
 template <class V>

@@ -94,6 +94,8 @@ struct AgentFile {
   NodeImages images;
   NodePressure pressure;
 };
+// What `lockstep-agent join` prints of what the node was given, for its settings.
+inline constexpr std::string_view kGivenAddress = "address ", kGivenRange = "task_range ";
 std::string encode(const AgentFile& file);
 Result<AgentFile> decode_agent_file(std::string_view text);
 // Takes "hooks", "health", "places", "sampling", "images" and "pressure" of another file of the same form; it may hold

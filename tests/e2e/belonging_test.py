@@ -1,4 +1,5 @@
 """What belongs to which cluster and to which node: bridges, keys, files below a cluster's folders."""
+import contextlib
 import json
 import os
 import re
@@ -58,7 +59,8 @@ class WhatBelongsToWhom(unittest.TestCase):
         self.c.ok("lockstep", "down", "--dir", self.c.dir)
         self.assertNotIn(self.bridge, self.ip("-o", "link").stdout)
 
-    def test_a_takeover_of_a_node_by_a_copied_key_is_named(self):
+    @contextlib.contextmanager
+    def thief(self, **says):
         """The machine of n2 starts an agent with n1's key."""
         stolen = os.path.join(self.c.home, "stolen")
         shutil.copytree(os.path.join(self.c.dir, "nodes", "n1", "pki"), stolen)
@@ -68,23 +70,50 @@ class WhatBelongsToWhom(unittest.TestCase):
             settings[name] = os.path.join(stolen, os.path.basename(settings[name]))
         settings.update(state_dir=os.path.join(stolen, "state"), run_dir=os.path.join(stolen, "run"),
                         socket=os.path.join(stolen, "api.sock"), address="", peer_port=0)
+        settings.update(says)
         path = os.path.join(stolen, "agent.json")
         with open(path, "w") as f:
             json.dump(settings, f)
         os.chmod(path, 0o600)
-        addresses = {n["name"]: n["address"] for n in self.c.status()["nodes"]}
-        thief = subprocess.Popen(["nsenter", "--target", str(self.c.node("n2")["pid"]), "--net", "lockstep-agent",
+        agent = subprocess.Popen(["nsenter", "--target", str(self.c.node("n2")["pid"]), "--net", "lockstep-agent",
                                   "--settings", path], env=self.c.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
+            yield agent
+        finally:
+            agent.kill()
+            agent.wait()
+            shutil.rmtree(stolen)
+
+    def test_a_takeover_of_a_node_by_a_copied_key_is_named(self):
+        addresses = {n["name"]: n["address"] for n in self.c.status()["nodes"]}
+        with self.thief():
             told = eventually(lambda: [line for line in self.lockstep("status", "--dir", self.c.dir).stdout.splitlines()
                                        if "has taken over from" in line], 30, "a notice")
             self.assertIn(addresses["n1"], told[0])
             self.assertIn(addresses["n2"], told[0])
             self.assertIn("lockstep node revoke n1", told[0])
             self.assertIn("has taken over from", self.c.log_tail(100))
-        finally:
-            thief.kill()
-            thief.wait()
+
+    @unittest.skipUnless(os.access("/usr/lib/cni/ptp", os.X_OK), "containernetworking-plugins is not installed")
+    def test_a_node_leads_nobodys_packets_to_itself(self):
+        """It says that the controller's address is one of its tasks', that it is found on the loopback, and more."""
+        n1 = self.c.api("GET", "/v1/nodes/n1")
+        host = n1["address"].split(".")[:2] + ["0"]
+        inside = ["nsenter", "--target", str(self.c.node("n2")["pid"]), "--net", "ip", "route"]
+        routes = lambda *words: subprocess.run([*inside, *words], capture_output=True, text=True, check=True).stdout  # noqa: E731
+        before = routes("get", ".".join(host + ["1"]))
+        eventually(lambda: n1["task_range"] in routes("show", "proto", "76"), 30, "n2 is told of n1's range")
+        with self.thief(address="127.0.0.1", task_range=".".join(host + ["0/25"]), features=["h200"], resources=["fpga=8"]):
+            told = eventually(lambda: (lambda n: n if "says that task_range is" in n.get("word", "") else None)(
+                self.c.api("GET", "/v1/nodes/n1")), 30, "it is told")
+            self.assertEqual((told["address"], told.get("task_range", "")), (n1["address"], ""))
+            self.assertIn("lockstep node update n1 --task-range", told["word"])
+            self.assertEqual((told.get("features", []), told.get("counted", [])), ([], []))
+            eventually(lambda: n1["task_range"] not in routes("show", "proto", "76"), 30, "nothing leads to a range that n1 does not use")
+            self.assertEqual(routes("get", ".".join(host + ["1"])), before)
+            self.assertNotIn("127.0.0.1", routes("show", "proto", "76"))
+        eventually(lambda: self.c.api("GET", "/v1/nodes/n1").get("task_range") == n1["task_range"], 60, "the node itself is back")
+        eventually(lambda: n1["task_range"] in routes("show", "proto", "76"), 30, "and its tasks are reached")
 
     def test_a_folder_of_a_cluster_is_no_cluster(self):
         """Nothing that runs for the whole is taken for what a removed cluster left there."""

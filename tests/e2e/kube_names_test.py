@@ -1,4 +1,5 @@
 """Names of services and pods, asked on nodes and in pods; and what means harm to names and services."""
+import json
 import os
 import re
 import subprocess
@@ -106,15 +107,68 @@ class KubeNames(ServicesCluster):
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": "thief"},
             "spec": {"type": "NodePort", "selector": {"one": "b"}, "ports": [{"port": 80, "nodePort": 30080}]}})
         self.assertIn("already allocated", refused.stderr)
-        self.own_service("thief", {"one": "b"}, ports=[{"name": "u", "port": 53, "protocol": "UDP"}, {"name": "t", "port": 443, "targetPort": 8080}],
-                         externalIPs=[DNS, "10.96.0.1", self.get("pod", "web-a")["status"]["podIP"]])
+        thief = {"selector": {"one": "b"}, "ports": [{"name": "u", "port": 53, "protocol": "UDP"}, {"name": "t", "port": 443, "targetPort": 8080}]}
+        host = self.node_address("n1").rsplit(".", 2)[0] + ".0.1"
+        for address, owner in ((DNS, "of which Services have"), ("10.96.0.1", "of which Services have"), (host, "the controller's machine"),
+                               (self.get("pod", "web-a")["status"]["podIP"], "of which pods on node n1"), (self.node_address("n2"), "the address of node n2")):
+            refused = self.try_kubectl("apply", "-f", "-", given={"apiVersion": "v1", "kind": "Service", "metadata": {"name": "thief"},
+                                                                  "spec": {**thief, "externalIPs": [address]}})
+            self.assertIn(f"{address} is ", refused.stderr)
+            self.assertIn(owner, refused.stderr)
+            self.assertIn("no Service may claim it", refused.stderr)
+        self.own_service("thief", **thief)
+        balancer = self.try_kubectl("patch", "service", "thief", "--subresource=status", "-p",
+                                    json.dumps({"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": [{"ip": self.node_address("n2")}]}}}))
+        self.assertNotEqual(balancer.returncode, 0)
         self.own_service("kube-dns", {"one": "b"}, ports=[{"port": 53, "protocol": "UDP", "targetPort": 8080}])
         eventually(lambda: self.short("thief.default.svc.cluster.local"), what="the service is known")
         self.assertEqual(self.short("web.default.svc.cluster.local"), [self.address("web")])
         rules = self.on_node("n1", "nft", "list", "ruleset").stdout
         self.assertNotIn("elements", re.search(r"map external \{[^}]*\}", rules).group(0))
-        self.assertEqual(len(re.findall(rf"{re.escape(DNS)} \. udp \. 53 : goto", rules)), 1)
-        self.assertEqual(len(re.findall(r"10\.96\.0\.1 \. tcp \. 443 : goto", rules)), 1)
+        self.assertEqual(len(re.findall(rf"{re.escape(DNS)} \. udp \. 53 : 10\.", rules)), 1)
+        self.assertEqual(len(re.findall(r"10\.96\.0\.1 \. tcp \. 443 : 10\.", rules)), 1)
+
+    def test_addresses_from_outside_are_those_that_are_listed(self):
+        address = "203.0.113.9"
+        self.own_service("outside", {"one": "b"}, externalIPs=[address])
+        tenant = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "tenants"},
+                  "spec": {"selector": {"one": "b"}, "ports": [{"port": 80}], "externalIPs": [address]}}
+        self.try_kubectl("create", "serviceaccount", "tenant")
+        self.try_kubectl("create", "rolebinding", "tenant", "--clusterrole=edit", "--serviceaccount=default:tenant")
+        as_tenant = lambda *words, **more: self.try_kubectl(*words, "--as=system:serviceaccount:default:tenant", **more)  # noqa: E731
+        refused = as_tenant("create", "-f", "-", given=tenant)
+        self.assertIn("kube-system/external-addresses", refused.stderr)
+        ask = lambda: self.on_node("n1", "curl", "-sm", "2", f"http://{address}").stdout.strip()  # noqa: E731
+        eventually(lambda: "ExternalAddressNotAllowed" in self.try_kubectl("get", "events").stdout, what="it is told")
+        self.assertEqual(ask(), "")
+        self.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "external-addresses", "namespace": "kube-system"},
+                    "data": {"ranges": "203.0.113.0/28"}})
+        self.addCleanup(self.try_kubectl, "delete", "configmap", "-n", "kube-system", "external-addresses")
+        self.on_node("n1", "ip", "route", "add", "203.0.113.0/28", "dev", "eth0")
+        eventually(lambda: self.on_node("n1", "curl", "-sm", "2", f"http://{address}:80").stdout.strip() == "web-b", what="it leads there")
+        self.assertEqual(as_tenant("create", "-f", "-", given=tenant).returncode, 0)
+        self.addCleanup(self.try_kubectl, "delete", "service", "tenants")
+        for kind, name in (("endpoints", "web"), ("endpointslices", "web-x")):
+            self.assertIn("forbidden", as_tenant("delete", kind, name).stderr)
+        for where in ("127.0.0.1", "169.254.1.1"):
+            refused = self.try_kubectl("create", "-f", "-", given={
+                "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "tenants"}, "subsets": [{"addresses": [{"ip": where}], "ports": [{"port": 80}]}]})
+            self.assertIn("no Service may lead there", refused.stderr)
+
+    def test_a_port_at_which_a_job_listens_stays_the_jobs(self):
+        listen = "import socket,sys\ns=socket.socket();s.setsockopt(1,2,1);s.bind(('',30099));s.listen();print('up',flush=True)\nwhile 1:\n c,_=s.accept();c.recv(999);c.send(b'HTTP/1.0 200 OK\\r\\n\\r\\njob');c.close()"
+        job = subprocess.Popen(["nsenter", "-t", str(self.c.node("n1")["agent_pid"]), "-n", "python3", "-c", listen], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        self.addCleanup(job.stdout.close)
+        self.assertEqual(job.stdout.readline().strip(), "up")
+        self.own_service("greedy", {"one": "b"}, type="NodePort", ports=[{"port": 80, "targetPort": 8080, "nodePort": 30099}])
+        ask = lambda node, at: self.on_node(at, "curl", "-sm", "3", f"http://{self.node_address(node)}:30099").stdout.strip()  # noqa: E731
+        eventually(lambda: ask("n2", "n1") == "web-b", what="n2 leads it")
+        for _ in range(4):
+            self.assertEqual((ask("n1", "n2"), ask("n1", "n1")), ("job", "job"))
+        taken = self.on_node("n2", "python3", "-c", "import socket;s=socket.socket();s.setsockopt(1,2,1);s.bind(('',30099));s.listen()")
+        self.assertIn("Address already in use", taken.stderr)
 
     def test_ten_thousand_ends(self):
         self.own_service("crowd", {})

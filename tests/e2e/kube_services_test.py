@@ -32,6 +32,8 @@ class KubeServices(ServicesCluster):
         for node in ("n1", "n2"):
             said = self.on_node(node, "sh", "-c", f"for i in $(seq 16); do curl -sm 5 http://{self.address('web')}; done").stdout
             self.assertEqual(set(said.split()), both)
+        address = self.get("pod", "web-b")["status"]["podIP"]  # the machine of the cluster reaches pods, too
+        self.assertEqual(subprocess.run(["curl", "-sm", "5", f"http://{address}:8080"], capture_output=True, text=True).stdout.strip(), "web-b")
         # What only the pod itself is behind leads it to itself.
         self.own_service("me", {"one": "a"})
         self.assertEqual(self.served("http://me", "web-a", times=4), {"web-a"})

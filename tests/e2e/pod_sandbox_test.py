@@ -398,10 +398,27 @@ class PodSandboxes(unittest.TestCase):
         address = self.c.node("n1")["address"]
         ask = ["curl", "-s", "-m", "2", f"http://{address}:18080/"]
         eventually(lambda: subprocess.run(ask, capture_output=True, text=True).stdout == "hello", 15)
+        pid = str(self.c.node("n1")["agent_pid"])
+        bind = ["nsenter", "-t", pid, "-n", "python3", "-c", "import socket;s=socket.socket();s.setsockopt(1,2,1);s.bind(('',18080));s.listen()"]
+        self.assertIn("Address already in use", subprocess.run(bind, capture_output=True, text=True).stderr, "nobody listens there in vain")
         self.c.ok("scancel", str(job))
         self.c.wait(job, "CANCELLED")
         self.assertNotEqual(subprocess.run(ask, capture_output=True).returncode, 0)
-        pid = str(self.c.node("n1")["agent_pid"])
+        self.assertEqual(subprocess.run(bind).returncode, 0)
+        # The agent's own port for other agents, one at which somebody listens on the loopback, an address of services.
+        listening = subprocess.Popen(["nsenter", "-t", pid, "-n", "python3", "-c",
+                                      "import socket;s=socket.socket();s.bind(('127.0.0.1',18081));s.listen();print('up',flush=True);s.accept()"],
+                                     stdout=subprocess.PIPE, text=True)
+        self.addCleanup(listening.wait)
+        self.addCleanup(listening.kill)
+        self.addCleanup(listening.stdout.close)
+        self.assertEqual(listening.stdout.readline(), "up\n")
+        listeners = subprocess.run(["nsenter", "-t", pid, "-n", "ss", "-Htlnp"], capture_output=True, text=True).stdout
+        peer = next(int(line.split()[3].rsplit(":", 1)[1]) for line in listeners.splitlines() if "lockstep-agent" in line)
+        for more in ({"node_port": peer}, {"node_port": 18081}, {"node_port": 53, "node_address": "10.96.0.10"}):
+            job = self.submit([self.container("main", serve, rights={"uid": 0})], published=[{"port": 8080, **more}])
+            self.assertIn(self.c.wait(job), ("FAILED", "NODE_FAIL", "CANCELLED"))
+            self.assertNotIn(f":{more['node_port']} ", subprocess.run(["nsenter", "-t", pid, "-a", "iptables-save"], capture_output=True, text=True).stdout)
         rules = subprocess.run(["nsenter", "-t", pid, "-a", "iptables-save"], capture_output=True, text=True).stdout
         self.assertNotIn("18080", rules)
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "base/ip_range.h"
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "io/clock.h"
@@ -15,6 +16,7 @@
 #include "io/pki.h"
 #include "model/agent_messages.h"
 #include "renewal.h"
+#include "wire/local_files.h"
 
 namespace lockstep {
 
@@ -115,7 +117,13 @@ Result<void> join_by_token(const HttpsServer& server, const std::string& token, 
   const TlsFiles files = files_in(pki);
   TRY(write_file_durably(files.key, fresh.key_pem, 0600));
   TRY(write_file_durably(files.ca, answer.ca, 0644));
-  return write_file_durably(files.certificate, answer.certificate, 0644);
+  TRY(write_file_durably(files.certificate, answer.certificate, 0644));
+  // For the settings of the node.
+  if (parse_ip(answer.address))
+    printf("%s%s\n", kGivenAddress.data(), answer.address.c_str());
+  if (parse_ip_range(answer.task_range))
+    printf("%s%s\n", kGivenRange.data(), answer.task_range.c_str());
+  return {};
 }
 
 Result<void> look_and_join(const std::string& controller, const std::string& token, const std::string& node,

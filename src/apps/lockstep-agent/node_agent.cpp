@@ -21,7 +21,8 @@ namespace {
 
 constexpr Duration kBackoffMin = millis(50);
 constexpr Duration kBackoffMax = seconds(5);
-constexpr Duration kBackoffShort = millis(500);  // at most, behind a link that was welcomed
+constexpr Duration kRoutesUnheard = seconds(60);  // without the controller, until routes that it told are dropped
+constexpr Duration kBackoffShort = millis(500);   // at most, behind a link that was welcomed
 constexpr Duration kSteadyAfter =
     seconds(3);  // a link that lasted so long is made again at once, others later and later
 constexpr Duration kSilenceMin = seconds(10);   // a link that says nothing for longer is dead
@@ -128,7 +129,7 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       refusals_(loop),
       containers_(settings_.state_dir + "/containers",
                   settings_.shim.substr(0, settings_.shim.rfind('/') + 1) + "lockstep-container", settings_.socket),
-      routes_(facts_.task_range),
+      routes_(facts_.task_range, settings_.controller_host),
       places_(settings_, facts_.meta.name),
       gate_(facts_.meta.name, hmac_sha256_hex),
       peers_(
@@ -161,6 +162,7 @@ NodeAgent::~NodeAgent() {
 
 void NodeAgent::start() {
   CHECK(!link_ && alarm_at_ == kNever, "started twice");
+  unheard_since_ = clock_.boot();
   shims_->on_event([this](ShimEvent event) {
     if (is_hook(event.key))
       hooks_.hear_out(event);
@@ -254,6 +256,9 @@ void NodeAgent::dial() {
       return linked(std::move(*stream));
     if (stream.error().code == Errc::kDenied)
       renewal_.turned_away();
+    // Where its machine is reached, and says that nobody listens, no route is to blame.
+    if (stream.error().code != Errc::kNotFound && clock_.boot() - unheard_since_ >= kRoutesUnheard)
+      routes_.forget();
     const auto usable = check_certificates(settings_);
     say(usable.ok() ? format("cannot reach the controller at {}:{}: {}", settings_.controller_host,
                              settings_.controller_port, stream.error().message)
@@ -294,6 +299,8 @@ void NodeAgent::linked(std::unique_ptr<Stream> stream) {
 }
 
 void NodeAgent::unlink(const std::string& why) {
+  if (welcome_)
+    unheard_since_ = clock_.boot();
   if (welcome_)
     renewal_.disconnected();
   else

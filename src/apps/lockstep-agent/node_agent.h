@@ -113,7 +113,7 @@ class NodeAgent {
   Broker broker_;
   std::unique_ptr<AgentLink> link_;
   bool welcome_ = false, refused_ = false;
-  Instant welcomed_at_;
+  Instant welcomed_at_, unheard_since_;
   Duration backoff_, silence_max_;
   std::uint64_t links_ = 0;  // that were made so far: tells who watches one that it is another by now
   std::uint64_t frames_seen_ = 0;

@@ -26,6 +26,7 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "health_ports.h"
+#include "held_ports.h"
 #include "io/errand.h"
 #include "io/event_loop.h"
 #include "io/fd_stream.h"
@@ -34,6 +35,7 @@
 #include "io/sha256.h"
 #include "name_server.h"
 #include "services/conntrack.h"
+#include "services/culprits.h"
 #include "services/line_stream.h"
 #include "services/packet_rules.h"
 
@@ -48,6 +50,7 @@ constexpr Duration kMendEvery = seconds(30);  // somebody may have taken our tab
 constexpr Duration kLookAtSettings = seconds(2);
 constexpr Duration kTakeOver = seconds(5);  // that the one before has for its end
 constexpr Duration kStartAgainMin = seconds(1);
+constexpr std::size_t kReportsMax = 16;  // under way
 constexpr std::size_t kNetlinkBytes = 64 << 10;
 constexpr const char* kNft = "nft";
 constexpr const char* kForwarding = "/proc/sys/net/ipv4/ip_forward";
@@ -246,13 +249,17 @@ class ServicesNode {
       again_ = true;
       return;
     }
-    rules_.update(view_, view_.take_changes());
+    take_changes();
     answer_names();
     health_.keep(rules_.health_ports());
+    rules_.leave_out(view_, culprits_.left_out());
+    hold_ports();
+    tell_beyond();
     const std::string text = is_settled_ ? rules_.since_settled() : rules_.whole();
     if (text.empty())
       return;
     const auto stale = rules_.stale_udp();
+    doubtful_ = rules_.unsettled();
     rules_.settle();
     const auto begun = errand_.start(
         [text, stale]() -> Result<void> {
@@ -265,20 +272,91 @@ class ServicesNode {
       made(begun.error());
   }
 
-  // What failed is made anew and whole.
-  void made(Result<void> done) {
-    const bool was_settled = std::exchange(is_settled_, done.ok());
-    const bool again = std::exchange(again_, false);
-    if (done.ok()) {
-      failures_ = 0;
-      last_told_.clear();
-    } else {
-      tell(format("services lead nowhere from this node: {}", done.error().message.substr(0, 1024)));
-      if (!was_settled || ++failures_ > 1)
-        return void(loop_.after(kAgainMax, [this] { make(); }));
+  void tell_beyond() {
+    for (const ServiceKey& key : rules_.beyond_bounds())
+      if (told_beyond_.insert(key).second)
+        report(key, "beyond");
+    std::erase_if(told_beyond_, [this](const ServiceKey& key) { return !rules_.beyond_bounds().contains(key); });
+  }
+
+  // An event about the Service. What cannot be told now stands in the log alone.
+  void report(const ServiceKey& key, const char* what) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (reports_.size() >= kReportsMax || settings_.socket.size() >= sizeof address.sun_path)
+      return;
+    settings_.socket.copy(address.sun_path, settings_.socket.size());
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+      if (fd >= 0)
+        ::close(fd);
+      return;
     }
-    if (again || !done.ok())
+    const std::uint64_t id = ++reports_made_;
+    auto& stream = reports_[id] = std::make_unique<FdStream>(loop_, fd, nullptr);
+    const auto over = [this, id] { loop_.post([this, id] { reports_.erase(id); }); };
+    stream->on_data([over](std::string_view) { over(); });  // its status is enough
+    stream->on_close(over);
+    stream->write(
+        format("POST /v1/service-faults?space={}&name={}&what={} HTTP/1.1\r\nHost: lockstep\r\n"
+               "Content-Length: 0\r\nConnection: close\r\n\r\n",
+               key.first, key.second, what));
+  }
+
+  void hold_ports() {
+    std::set<PacketRules::NodePort> taken = ports_.hold(rules_.node_ports());
+    for (const auto& [protocol, port] : taken)
+      if (!taken_ports_.contains({protocol, port}))
+        log_line(LogLevel::kWarning, format("lockstep-agent services: node port {}/{} is not led to its service from "
+                                            "this node: something else listens there",
+                                            port, protocol));
+    taken_ports_ = taken;
+    rules_.set_taken(view_, std::move(taken));
+  }
+
+  // A service that has changed is tried again, whatever was found of it.
+  void take_changes() {
+    const ServiceView::Changes changes = view_.take_changes();
+    for (const ServiceKey& key : changes.services) culprits_.forget(key);
+    rules_.update(view_, changes);
+  }
+
+  // What failed is made anew and whole: without what was new first, and then without those services that the filter
+  // does not take. Where it takes nothing at all, that is tried again later.
+  void made(Result<void> done) {
+    is_settled_ = done.ok();
+    const bool again = std::exchange(again_, false);
+    const bool was_looking = culprits_.is_looking();
+    const std::size_t found = culprits_.found().size();
+    if (was_looking)
+      culprits_.tried(done.ok());
+    if (culprits_.found().size() > found && !done.ok())
+      tell_culprits(done.error().message);
+    if (done.ok() && !was_looking && culprits_.found().empty())
+      last_told_.clear();
+    if (!done.ok() && !was_looking) {
+      tell(format("services lead nowhere from this node: {}", done.error().message.substr(0, 1024)));
+      std::set<ServiceKey> doubtful = std::exchange(doubtful_, {});
+      for (const ServiceKey& known : culprits_.found()) doubtful.erase(known);
+      culprits_.begin(std::move(doubtful));
+    }
+    const bool gave_up = !done.ok() && !culprits_.is_looking() && culprits_.found().size() == found;
+    if (gave_up)
+      return void(loop_.after(kAgainMax, [this] { make(); }));
+    if (again || !done.ok() || culprits_.is_looking() || was_looking)
       make();
+  }
+
+  void tell_culprits(const std::string& why) {
+    for (const ServiceKey& key : culprits_.found())
+      if (told_culprits_.insert(key).second) {
+        log_line(LogLevel::kWarning,
+                 format("lockstep-agent services: service {} of {} leads nowhere from this node until it changes: the "
+                        "packet filter does not take it: {}",
+                        key.second, key.first, why.substr(0, 1024)));
+        report(key, "refused");
+      }
+    std::erase_if(told_culprits_, [this](const ServiceKey& key) { return !culprits_.found().contains(key); });
   }
 
   // The address is this node's while it answers there.
@@ -311,7 +389,8 @@ class ServicesNode {
           is_settled_ = false;
         }
       }
-      if (view_.is_whole() && (!is_settled_ || names_at_ != rules_.names_address()))
+      if (view_.is_whole() &&
+          (!is_settled_ || names_at_ != rules_.names_address() || ports_.hold(rules_.node_ports()) != taken_ports_))
         make();
       mend_later();
     });
@@ -350,7 +429,12 @@ class ServicesNode {
   std::string names_at_, last_told_;
   bool is_settled_ = false;  // the packet filter has what rules_ had when it was settled
   bool is_due_ = false, again_ = false;
-  int failures_ = 0;
+  HeldPorts ports_;
+  std::set<PacketRules::NodePort> taken_ports_;
+  Culprits culprits_;
+  std::set<ServiceKey> doubtful_, told_culprits_, told_beyond_;
+  std::map<std::uint64_t, std::unique_ptr<FdStream>> reports_;  // under way
+  std::uint64_t reports_made_ = 0;
 };
 
 // Another cluster's node in the same network: both would lead the same addresses.

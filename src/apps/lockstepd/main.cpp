@@ -207,6 +207,21 @@ ControllerSettings settings_of(const DaemonOptions& options, SqliteLog& log) {
   return settings;
 }
 
+std::vector<std::string> own_addresses() {
+  std::vector<std::string> out;
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0)
+    return out;
+  for (const ifaddrs* one = all; one; one = one->ifa_next)
+    if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET) {
+      sockaddr_in address{};
+      std::memcpy(&address, one->ifa_addr, sizeof address);
+      out.push_back(ip_text(ntohl(address.sin_addr.s_addr)));
+    }
+  freeifaddrs(all);
+  return out;
+}
+
 ApiPowers powers_of(const DaemonOptions& options, ClusterCa& ca) {
   ApiPowers powers;
   powers.sha256_hex = sha256_hex;
@@ -221,6 +236,7 @@ ApiPowers powers_of(const DaemonOptions& options, ClusterCa& ca) {
     return SignedCertificate{std::move(pem), std::move(serial)};
   };
   powers.free_bytes = [&options] { return free_bytes(options.dir); };
+  powers.own_addresses = own_addresses;
   powers.ca_pem = ca.certificate_pem();
   powers.ca_fingerprint = ca.fingerprint();
   powers.ca_notice = [&options, &ca] {
@@ -313,6 +329,7 @@ void mount_kube(ControllerSettings& settings, const DaemonOptions& options, cons
     return kube::KeyAndCertificate{std::move(made.key_pem), std::move(certificate)};
   };
   powers.over_tls = [](std::unique_ptr<Stream> below) { return tls_over(std::move(below)); };
+  powers.own_addresses = own_addresses;
   powers.call = [caller = std::make_shared<WebCaller>(loop)](kube::CallOut out,
                                                              std::function<void(Result<std::string>)> then) {
     caller->call({std::move(out.address), out.port, std::move(out.server_name), std::move(out.ca_pem),

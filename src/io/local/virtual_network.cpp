@@ -132,6 +132,15 @@ Result<void> make_bridge(const VirtualNetwork& network, const std::string& clust
   return run_program({"ip", "-batch", "-"}, batch);
 }
 
+Result<void> lead_to_tasks(const VirtualNetwork& network, std::uint32_t nodes) {
+  std::string batch;
+  for (std::uint32_t index = 0; index < nodes; ++index)
+    if (const std::string range = network.task_range(index); !range.empty())
+      batch +=
+          format("route replace {} via {} dev {} proto static\n", range, network.node_address(index), network.bridge);
+  return batch.empty() ? Result<void>() : run_program({"ip", "-batch", "-"}, batch);
+}
+
 Result<void> connect_nodes(const VirtualNetwork& network, const std::string& cluster_id,
                            const std::vector<Cable>& cables) {
   std::vector<std::string> stale;

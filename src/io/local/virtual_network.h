@@ -41,6 +41,8 @@ Result<VirtualNetwork> choose_network(const std::string& dir);
 Result<bool> is_another_clusters(const VirtualNetwork& network, const std::string& cluster_id);
 // Harmless when it is there: its address and state are set again.
 Result<void> make_bridge(const VirtualNetwork& network, const std::string& cluster_id);
+// The machine itself reaches tasks of the first so many nodes at their addresses.
+Result<void> lead_to_tasks(const VirtualNetwork& network, std::uint32_t nodes);
 struct Cable {
   std::uint32_t index = 0;
   pid_t node = 0;  // whose network namespace gets the other end, as eth0

@@ -17,7 +17,9 @@ class LongEnvironmentsTest : public testing::Test {
  protected:
   LongEnvironmentsTest() {
     LinkHub::Handlers on;
-    on.connected = [this](std::uint64_t link, const std::string&, const std::string&) { link_ = link; };
+    on.connected = [this](std::uint64_t link, const std::string&, const std::string&, const std::string&) {
+      link_ = link;
+    };
     on.disconnected = [this](std::uint64_t) { link_ = 0; };
     on.message = [](std::uint64_t, const FromAgent&) {};
     on.welcomed = [](const std::string&) {};

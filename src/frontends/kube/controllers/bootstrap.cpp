@@ -87,7 +87,7 @@ std::vector<FirstRole> first_roles() {
        {rule({""}, {"pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"}, read),
         rule({""}, {"serviceaccounts"}, {"impersonate"}),
         rule({""},
-             {"pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "configmaps", "endpoints", "events",
+             {"pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "configmaps", "events",
               "persistentvolumeclaims", "replicationcontrollers", "replicationcontrollers/scale", "secrets",
               "serviceaccounts", "services", "services/proxy"},
              write),

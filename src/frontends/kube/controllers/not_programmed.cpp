@@ -1,4 +1,7 @@
 // What is kept here and does nothing says so, in an event: network policies, ingresses, balancers of Services.
+#include "base/ip_range.h"
+#include "base/text.h"
+#include "frontends/kube/admission/external_ranges.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
 #include "frontends/kube/controllers/workload.h"
@@ -42,21 +45,44 @@ class NotProgrammed final : public Reconciler {
   std::string_view name() const override { return "not programmed"; }
 
   void woken_by(const ObjectView&, const Object& changed, std::vector<ObjectKey>& out) const override {
-    if (what_is(changed))
+    if (what_is(changed) || (changed.type == "services" && !external_addresses(body_of(changed)).empty()))
       out.push_back(key_of(changed));
   }
 
   void reconcile(const ObjectView& view, const ObjectKey& key, Instant now, Wishes& out) const override {
     const auto& [type, ns, name] = key;
     const auto object = view.find(type, ns, name);
+    if (object && type == "services")
+      tell_unlisted(view, *object, now, out);
     const Unprogrammed* const what = object ? what_is(*object) : nullptr;
     if (!what || is_deleting(*object) || now - object->meta.created > kNews || !takes_new_objects(view, ns))
       return;
-    Object event = event_about(view, now, *object, what->kind, kWarning, kNotProgrammed, what->words);
+    tell(view, *object, what->kind, kNotProgrammed, what->words, now, out);
+  }
+
+ private:
+  static void tell(const ObjectView& view, const Object& object, const WorkloadKind& kind, const char* reason,
+                   const std::string& words, Instant now, Wishes& out) {
+    Object event = event_about(view, now, object, kind, kWarning, reason, words);
     if (view.find(event.type, event.meta.ns, event.meta.name))
       return;
     Reading read{.records = {{key_of(event), 0}}};
     out.add(PutObject{std::move(event), 0}, std::move(read));
+  }
+
+  static void tell_unlisted(const ObjectView& view, const Object& service, Instant now, Wishes& out) {
+    const std::vector<std::string> all = external_addresses(body_of(service));
+    if (all.empty() || is_deleting(service) || !takes_new_objects(view, service.meta.ns))
+      return;
+    const auto map = view.find("configmaps", kExternalSpace, kExternalName);
+    const ExternalRanges listed = ExternalRanges::of(map.get());
+    std::vector<std::string> unlisted = all;
+    std::erase_if(unlisted, [&](const std::string& one) { return listed.contains(parse_ip(one).value_or(0)); });
+    if (!unlisted.empty())
+      tell(view, service, kUnprogrammed[2].kind, "ExternalAddressNotAllowed",
+           format("nodes do not lead {} to this Service: no range of {}/{} (key ranges) holds it", join(unlisted, ", "),
+                  kExternalSpace, kExternalName),
+           now, out);
   }
 };
 

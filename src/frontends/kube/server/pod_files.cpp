@@ -404,6 +404,12 @@ class PodFiles {
 
   void add_variables(const json::value& container) {
     const std::string who = text_in(container, "name");
+    if (has_service_links() && tools_.services->are_too_long(ns()))
+      return wait(
+          who, kConfigError,
+          format("the variables of the Services of namespace {} take more than {} KiB: enableServiceLinks: false "
+                 "does without them",
+                 ns(), ServiceVariables::kOfSpaceMax >> 10));
     Variables own;
     for (const json::value& from : list_in(container, "envFrom")) add_all_of(own, container, from);
     Variables known = services();
@@ -430,11 +436,14 @@ class PodFiles {
   }
 
   const Variables& services() {
-    const json::value& links = part(spec_of(tree_), "enableServiceLinks");
     if (!services_)
-      services_ = service_variables(tables_, ns(), !links.is_bool() || links.get_bool(),
-                                    flag_in(spec_of(tree_), "hostNetwork") ? tools_.address : "");
+      services_ =
+          tools_.services->of(ns(), has_service_links(), flag_in(spec_of(tree_), "hostNetwork") ? tools_.address : "");
     return *services_;
+  }
+  bool has_service_links() const {
+    const json::value& links = part(spec_of(tree_), "enableServiceLinks");
+    return !links.is_bool() || links.get_bool();
   }
 
   // Part of a volume, by the values of variables.

@@ -58,7 +58,7 @@ void answer_pod_files(FrontVisit& visit, const PodFilesTools& tools) {
     return visit.refuse(no_such_pod());
   // What tokens claim says whether they are the same; they are signed only where they are sent.
   const PodFilesTools unsigned_tools{[](std::string_view claims) { return std::string(claims); }, tools.sha256_hex,
-                                     tools.address};
+                                     tools.address, tools.services};
   const std::string version =
       tools.sha256_hex(json::serialize(files_of_pod(read->tables, *pod, unsigned_tools, read->now))).substr(0, 32);
   if (query_of(visit.request(), "version") == version)

@@ -28,6 +28,7 @@
 #include "frontends/kube/server/request_counts.h"
 #include "frontends/kube/server/reviews.h"
 #include "frontends/kube/server/role_book.h"
+#include "frontends/kube/server/service_faults.h"
 #include "frontends/kube/server/service_table.h"
 #include "frontends/kube/server/use_board.h"
 #include "frontends/kube/server/write.h"
@@ -68,6 +69,7 @@ struct KubeServer::Inner {
   std::shared_ptr<RoleBook> roles = std::make_shared<RoleBook>();
   std::shared_ptr<ServiceAddresses> services = std::make_shared<ServiceAddresses>();
   std::shared_ptr<ServiceTable> service_table;
+  std::shared_ptr<ServiceVariables> service_variables = std::make_shared<ServiceVariables>();
   std::shared_ptr<CustomKinds> custom_kinds;
   std::shared_ptr<PolicyBook> policies = std::make_shared<PolicyBook>(policy_rights(roles));
   std::shared_ptr<StreamRoom> streams = std::make_shared<StreamRoom>();
@@ -150,7 +152,9 @@ struct KubeServer::Inner {
   }
 
   ReadTools reads() const { return {history, {powers.call, powers.random_hex}, bell, texts, powers.sha1}; }
-  WriteTools tools() const { return {powers.random_hex, services, roles, policies, powers.call, &kinds, streams}; }
+  WriteTools tools() const {
+    return {powers.random_hex, services, roles, policies, powers.call, &kinds, streams, powers.own_addresses};
+  }
 
   // What is not stored has no verb but "create", and that only where somebody answers it.
   static bool allowed(const Kind& kind, const std::string& sub, std::string_view verb) {
@@ -271,7 +275,7 @@ KubeServer::KubeServer(KubePowers powers, std::string cluster_name) : inner_(std
   inner_->powers = std::move(powers);
   inner_->cluster_name = std::move(cluster_name);
   for (Kind& kind : built_in_kinds()) inner_->kinds.put(std::move(kind));
-  inner_->service_table = std::make_shared<ServiceTable>(inner_->powers.random_hex(8));
+  inner_->service_table = std::make_shared<ServiceTable>(inner_->powers.random_hex(8), inner_->powers.own_addresses);
   inner_->kinds.put(cluster_jobs_kind());
   for (Kind& kind : measured_kinds()) inner_->kinds.put(std::move(kind));
   inner_->aggregated = std::make_shared<AggregatedApis>(inner_->kinds, inner_->powers.pass_on);
@@ -317,13 +321,17 @@ std::vector<FrontRoute> KubeServer::routes() const {
                  FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
                    answer_service_table(*visit, *inner->service_table);
                  })});
+  out.push_back({{"POST", kServiceFaultsPath, Right::kJudged, Cost::kChange, kNoBody, "space,name,what=refused|beyond"},
+                 FrontHandler([inner = inner_](const std::shared_ptr<FrontVisit>& visit) {
+                   answer_service_fault(visit, inner->powers.sha256_hex);
+                 })});
   return out;
 }
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
   std::vector<std::shared_ptr<FrontReader>> out{
-      inner_->history, inner_->roles, inner_->services,   inner_->service_table, inner_->custom_kinds,
-      inner_->streams, inner_->uses,  inner_->aggregated, inner_->bell,          inner_->counts};
+      inner_->history, inner_->roles,      inner_->services, inner_->service_table, inner_->custom_kinds, inner_->streams,
+      inner_->uses,    inner_->aggregated, inner_->bell,     inner_->counts,        inner_->service_variables};
   if (inner_->pod_desk)
     out.push_back(inner_->pod_desk);
   return out;

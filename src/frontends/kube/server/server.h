@@ -31,7 +31,8 @@ struct KubePowers {
   TokenPowers tokens;
   CallsOut call;                                                             // for webhooks
   std::function<std::unique_ptr<Stream>(std::unique_ptr<Stream>)> over_tls;  // as of StreamTools
-  PassesOn pass_on;  // of aggregated APIs; empty: none is reached
+  PassesOn pass_on;                                         // of aggregated APIs; empty: none is reached
+  std::function<std::vector<std::string>()> own_addresses;  // of this machine, as they are now; empty: none are known
   // Runs a task on the I/O thread; from any. Empty: webhooks are not asked about what controllers make.
   std::function<void(std::function<void()>)> post;
 };

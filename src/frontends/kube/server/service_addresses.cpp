@@ -4,6 +4,8 @@
 #include <set>
 
 #include "base/text.h"
+#include "frontends/kube/admission/external_ranges.h"
+#include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/field_error.h"
 #include "frontends/kube/machinery/json_tree.h"
@@ -86,8 +88,23 @@ void ServiceAddresses::change(const Tables& before, const Change& change) {
     count(**object, 1);
 }
 
+std::size_t ServiceAddresses::price_of(const json::value& service) {
+  return list_in(part(service, "spec"), "ports").size() + external_addresses(service).size();
+}
+
+std::size_t ServiceAddresses::price_of_space(const std::string& ns) const {
+  const auto at = prices_.find(ns);
+  return at == prices_.end() ? 0 : at->second;
+}
+
 void ServiceAddresses::count(const Object& object, int sign) {
   const json::object body = parse_own(object.body.get()).as_object();
+  if (const std::size_t price = price_of(json::value(body)); price > 0) {
+    std::size_t& sum = prices_[object.meta.ns];
+    sum = sign > 0 ? sum + price : sum - std::min(sum, price);
+    if (sum == 0)
+      prices_.erase(object.meta.ns);
+  }
   const json::value* spec = body.if_contains("spec");
   if (!spec)
     return;
@@ -150,6 +167,17 @@ std::optional<Status> give_health_port(json::object& tree, const json::value* ol
 Answered<GivenAddresses> give_addresses(const Request& request, json::object& tree, const json::object* old,
                                         const ServiceAddresses& taken, std::uint64_t seed) {
   GivenAddresses out;
+  const std::size_t price = ServiceAddresses::price_of(json::value(tree)),
+                    was = old ? ServiceAddresses::price_of(json::value(*old)) : 0;
+  if (const std::size_t others =
+          taken.price_of_space(request.target.ns) - std::min(was, taken.price_of_space(request.target.ns));
+      price > was && others + price > ServiceAddresses::kPriceOfSpace)
+    return Status::forbidden(
+        {"", "services"}, text_in(tree.at("metadata"), "name"),
+        format(
+            "the Services of namespace {} would have {} ports and external addresses, which every node keeps: {} are "
+            "allowed",
+            request.target.ns, others + price, ServiceAddresses::kPriceOfSpace));
   json::object& spec = tree["spec"].is_object() ? tree["spec"].get_object() : tree["spec"].emplace_object();
   const std::string type = text_in(spec, "type");
   const json::value* old_spec = old ? old->if_contains("spec") : nullptr;

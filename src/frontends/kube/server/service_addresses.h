@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontends/kube/server/request.h"
+#include "model/node.h"
 
 namespace lockstep::kube {
 
@@ -19,6 +20,11 @@ class ServiceAddresses final : public FrontReader {
   void begin(const Tables& tables) override;
   void change(const Tables& before, const Change& change) override;
 
+  // What a namespace's Services take of every node: their ports and their addresses from outside.
+  static constexpr std::size_t kPriceOfSpace = 10'000;
+  static std::size_t price_of(const json::value& service);
+  std::size_t price_of_space(const std::string& ns) const;
+
   bool has_port(std::uint32_t port) const { return ports_.contains(port); }
   bool has_address(const std::string& address) const { return addresses_.contains(address); }
 
@@ -27,10 +33,10 @@ class ServiceAddresses final : public FrontReader {
 
   std::map<std::uint32_t, int> ports_;
   std::map<std::string, int> addresses_;
+  std::map<std::string, std::size_t> prices_;  // by namespace
 };
 
-// The range that cluster addresses are from. The first is the API server's own.
-inline constexpr const char* kServiceRange = "10.96.0.0/16";
+// Of the range that cluster addresses are from (kServiceRange) the first: the API server's own.
 inline constexpr const char* kApiAddress = "10.96.0.1";
 
 struct GivenAddresses {

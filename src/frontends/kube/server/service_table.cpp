@@ -1,5 +1,8 @@
 #include "frontends/kube/server/service_table.h"
 
+#include <algorithm>
+
+#include "base/ip_range.h"
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_job.h"
 #include "frontends/kube/server/service_addresses.h"
@@ -29,6 +32,7 @@ std::string line_of(const Node& node) {
 }  // namespace
 
 void ServiceTable::begin(const Tables& tables) {
+  listed_ = ExternalRanges::of(tables);
   for (const char* type : {kServicesType, kSlicesType})
     for (auto at = tables.objects.lower_bound({type, "", ""});
          at != tables.objects.end() && std::get<0>(at->first) == type; ++at)
@@ -36,12 +40,17 @@ void ServiceTable::begin(const Tables& tables) {
   for (const auto& [id, node] : tables.nodes) put({kNodeKind, "", node->meta.name}, line_of(*node));
 }
 
-void ServiceTable::change(const Tables& /*before*/, const Change& change) {
+void ServiceTable::change(const Tables& before_tables, const Change& change) {
   ended_.clear();
   const std::uint64_t before = version_;
   if (const auto* object = std::get_if<Ref<Object>>(&change.record)) {
     if ((*object)->type == kServicesType || (*object)->type == kSlicesType)
       look(**object, !change.removed);
+    if ((*object)->type == "configmaps" && (*object)->meta.ns == kExternalSpace &&
+        (*object)->meta.name == kExternalName) {
+      listed_ = ExternalRanges::of(change.removed ? nullptr : object->get());
+      look_at_services(before_tables);
+    }
   } else if (const auto* node = std::get_if<Ref<Node>>(&change.record)) {
     if (change.removed)
       remove({kNodeKind, "", (*node)->meta.name});
@@ -55,13 +64,32 @@ void ServiceTable::change(const Tables& /*before*/, const Change& change) {
   for (const std::uint64_t id : all) feed(id);
 }
 
+void ServiceTable::look_at_services(const Tables& tables) {
+  for (auto at = tables.objects.lower_bound({kServicesType, "", ""});
+       at != tables.objects.end() && std::get<0>(at->first) == kServicesType; ++at)
+    look(*at->second, true);
+}
+
+// What was written before there was a list, or by an administrator, is judged here as well.
+ServiceFact ServiceTable::shown_fact(const Object& service) const {
+  ServiceFact fact = fact_of_service(service);
+  if (fact.external.empty())
+    return fact;
+  const std::vector<std::string> own = own_ ? own_() : std::vector<std::string>();
+  std::erase_if(fact.external, [&](const std::string& one) {
+    const auto address = parse_ip(one);
+    return !address || !listed_.contains(*address) || std::ranges::find(own, one) != own.end();
+  });
+  return fact;
+}
+
 void ServiceTable::look(const Object& object, bool there) {
   const bool is_service = object.type == kServicesType;
   const Key key{is_service ? kServiceKind : kEndsKind, object.meta.ns, object.meta.name};
   if (!there)
     return remove(key);
   if (is_service)
-    return put(key, encode_service_line(fact_of_service(object)));
+    return put(key, encode_service_line(shown_fact(object)));
   if (const auto ends = ends_of_slice(object))
     put(key, encode_service_line(*ends));
   else

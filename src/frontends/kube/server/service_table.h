@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -11,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "frontends/kube/admission/external_ranges.h"
 #include "routes/front_end.h"
 #include "wire/service_table.h"
 
@@ -19,7 +21,9 @@ namespace lockstep::kube {
 class ServiceTable final : public FrontReader {
  public:
   // epoch: different for each start of the controller; places of another one count for nothing.
-  explicit ServiceTable(std::string epoch) : epoch_(std::move(epoch)) {}
+  // own: addresses of the controller's machine, which no Service has from outside.
+  explicit ServiceTable(std::string epoch, std::function<std::vector<std::string>()> own = {})
+      : epoch_(std::move(epoch)), own_(std::move(own)) {}
 
   void begin(const Tables& tables) override;
   void change(const Tables& before, const Change& change) override;
@@ -54,11 +58,15 @@ class ServiceTable final : public FrontReader {
   void put(Key key, std::string text);
   void remove(const Key& key);
   void look(const Object& object, bool there);
+  void look_at_services(const Tables& tables);
+  ServiceFact shown_fact(const Object& service) const;
   void feed(std::uint64_t id);
   void end(std::uint64_t id);
   const std::string& mark(std::uint64_t version) const;
 
   std::string epoch_;
+  std::function<std::vector<std::string>()> own_;
+  ExternalRanges listed_;
   std::map<Key, Line> lines_;
   std::map<std::uint64_t, Key> order_;
   std::uint64_t version_ = 0;

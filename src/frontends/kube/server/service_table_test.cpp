@@ -136,6 +136,39 @@ TEST(ServiceTable, EachHearsWhatIsBehindItsPlace) {
   EXPECT_EQ(table.place_after("e", 99), 0u);
 }
 
+// The addresses from outside that nodes are told of a Service.
+std::vector<std::string> told_external(const ServiceTable& table) {
+  ServiceTable::Place place;
+  std::string text;
+  while (table.tell(place, text) == Pulled::kMore) {}
+  for (const std::string& line : split(text, '\n'))
+    if (const auto read = decode_service_line(line); read.ok())
+      if (const auto* fact = std::get_if<ServiceFact>(&*read))
+        return fact->external;
+  return {};
+}
+
+TEST(ServiceTable, NodesAreToldTheAddressesFromOutsideThatAreListed) {
+  ServiceTable table("e", [] { return std::vector<std::string>{"198.51.100.1"}; });
+  Tables tables;
+  const auto web = object_with(kServicesType, "web", R"({"spec":{"clusterIP":"10.96.3.1",
+    "externalIPs":["192.0.2.7","203.0.113.5","198.51.100.1"]},
+    "status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.8"}]}}})");
+  tables.objects[{web->type, web->meta.ns, web->meta.name}] = web;
+  table.begin(tables);
+  EXPECT_TRUE(told_external(table).empty()) << "no list, no claim";
+  auto list = std::make_shared<Object>();
+  list->type = "configmaps";
+  list->meta.ns = "kube-system";
+  list->meta.name = "external-addresses";
+  list->body = std::string(R"({"data":{"ranges":"192.0.2.0/24, 198.51.100.0/24\n10.0.0.0/33 x"}})");
+  table.change(tables, {1, Ref<Object>(list)});
+  EXPECT_EQ(told_external(table), (std::vector<std::string>{"192.0.2.7", "192.0.2.8"})) << "the controller's never";
+  list = std::make_shared<Object>(*list);
+  table.change(tables, {2, Ref<Object>(list), true});
+  EXPECT_TRUE(told_external(table).empty());
+}
+
 TEST(ServiceTable, WhoWasAwayForTooManyRemovalsBeginsAnew) {
   ServiceTable table("e");
   const Tables none;

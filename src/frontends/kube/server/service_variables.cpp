@@ -16,7 +16,8 @@ std::string variable_name(std::string text) {
   return text;
 }
 
-void add_service(Variables& out, const Object& service) {
+// Nothing is told of ports beyond those that are too long together already.
+void add_service(Variables& out, const Object& service, std::size_t& bytes) {
   const json::value body = parse_own(service.body.get());
   const json::value& spec = part(body, "spec");
   const std::string ip = text_in(spec, "clusterIP");
@@ -26,34 +27,35 @@ void add_service(Variables& out, const Object& service) {
   const std::string name = variable_name(service.meta.name);
   const std::string host = ip.find(':') == ip.npos ? ip : "[" + ip + "]";
   bool first = true;
+  const auto put = [&](std::string its, std::string value) {
+    bytes += its.size() + value.size();
+    out.insert_or_assign(std::move(its), std::move(value));
+  };
   for (const json::value& one : ports) {
+    if (bytes > ServiceVariables::kOfSpaceMax)
+      return;
     const std::int64_t port = integer_in(one, "port").value_or(0);
     const std::string protocol = text_in(one, "protocol").empty() ? "TCP" : text_in(one, "protocol");
     const std::string url = format("{}://{}:{}", lower(protocol), host, port);
     if (first) {
-      out[name + "_SERVICE_HOST"] = ip;
-      out[name + "_SERVICE_PORT"] = std::to_string(port);
-      out[name + "_PORT"] = url;
+      put(name + "_SERVICE_HOST", ip);
+      put(name + "_SERVICE_PORT", std::to_string(port));
+      put(name + "_PORT", url);
     }
     first = false;
     if (const std::string its = text_in(one, "name"); !its.empty())
-      out[format("{}_SERVICE_PORT_{}", name, variable_name(its))] = std::to_string(port);
+      put(format("{}_SERVICE_PORT_{}", name, variable_name(its)), std::to_string(port));
     const std::string link = format("{}_PORT_{}_{}", name, port, protocol);
-    out[link] = url;
-    out[link + "_PROTO"] = lower(protocol);
-    out[link + "_PORT"] = std::to_string(port);
-    out[link + "_ADDR"] = ip;
+    put(link, url);
+    put(link + "_PROTO", lower(protocol));
+    put(link + "_PORT", std::to_string(port));
+    put(link + "_ADDR", ip);
   }
 }
 
-void set_api(Variables& out, const Tables& tables, const std::string& address) {
-  if (const auto api = tables.objects.find({std::string(kServices), "default", "kubernetes"});
-      api != tables.objects.end())
-    add_service(out, *api->second);
-  if (address.empty())
-    return;
+void name_api(Variables& out, const std::string& address) {
   const auto host = address.find("://"), colon = address.rfind(':');
-  if (host == address.npos || colon <= host + 3)
+  if (address.empty() || host == address.npos || colon <= host + 3)
     return;
   out["KUBERNETES_SERVICE_HOST"] = address.substr(host + 3, colon - host - 3);
   for (const char* port : {"KUBERNETES_SERVICE_PORT", "KUBERNETES_SERVICE_PORT_HTTPS"})
@@ -62,16 +64,48 @@ void set_api(Variables& out, const Tables& tables, const std::string& address) {
 
 }  // namespace
 
-Variables service_variables(const Tables& tables, const std::string& ns, bool all, const std::string& api_address) {
-  Variables out;
-  if (!all) {
-    set_api(out, tables, api_address);
-    return out;
+void ServiceVariables::begin(const Tables& tables) {
+  for (auto at = tables.objects.lower_bound({std::string(kServices), "", ""});
+       at != tables.objects.end() && std::get<0>(at->first) == kServices; ++at)
+    look(*at->second, true);
+}
+
+void ServiceVariables::change(const Tables& /*before*/, const Change& change) {
+  if (const auto* object = std::get_if<Ref<Object>>(&change.record); object && (*object)->type == kServices)
+    look(**object, !change.removed);
+}
+
+void ServiceVariables::look(const Object& service, bool there) {
+  OfSpace& space = spaces_[service.meta.ns];
+  if (const auto known = space.services.find(service.meta.name); known != space.services.end()) {
+    space.bytes -= known->second.bytes;
+    space.services.erase(known);
   }
-  for (auto at = tables.objects.lower_bound({std::string(kServices), ns, ""});
-       at != tables.objects.end() && std::get<0>(at->first) == kServices && std::get<1>(at->first) == ns; ++at)
-    add_service(out, *at->second);
-  set_api(out, tables, api_address);
+  if (there) {
+    auto all = std::make_shared<Variables>();
+    std::size_t bytes = 0;
+    add_service(*all, service, bytes);
+    space.bytes += bytes;
+    space.services[service.meta.name] = {bytes > kOfSpaceMax ? nullptr : std::move(all), bytes};
+  }
+  if (space.services.empty())
+    spaces_.erase(service.meta.ns);
+}
+
+bool ServiceVariables::are_too_long(const std::string& ns) const {
+  const auto space = spaces_.find(ns);
+  return space != spaces_.end() && space->second.bytes > kOfSpaceMax;
+}
+
+Variables ServiceVariables::of(const std::string& ns, bool all, const std::string& api_address) const {
+  Variables out;
+  if (const auto space = spaces_.find(ns); all && space != spaces_.end() && !are_too_long(ns))
+    for (const auto& [name, one] : space->second.services) out.insert(one.all->begin(), one.all->end());
+  if (const auto space = spaces_.find("default"); space != spaces_.end())
+    if (const auto api = space->second.services.find("kubernetes");
+        api != space->second.services.end() && api->second.all)
+      for (const auto& [name, value] : *api->second.all) out[name] = value;
+  name_api(out, api_address);
   return out;
 }
 

@@ -17,6 +17,7 @@
 #include "frontends/kube/machinery/quoted.h"
 #include "frontends/kube/machinery/strategic_patch.h"
 #include "frontends/kube/machinery/typed.h"
+#include "frontends/kube/server/address_claims.h"
 #include "frontends/kube/server/body.h"
 #include "frontends/kube/server/conversion.h"
 #include "frontends/kube/server/draft.h"
@@ -405,6 +406,10 @@ class Write : public std::enable_shared_from_this<Write> {
         return refuse(Status::already_exists(request_->resource(), name));
     if (!draft_.before && !text_in(metadata_of(draft_.tree), "resourceVersion").empty())
       return refuse(Status::bad_request("resourceVersion should not be set on objects to be created"));
+    if (auto refused =
+            check_address_claims(*request_, draft_.tree, draft_.before ? &draft_.old : nullptr, *tools_.roles,
+                                 tools_.own_addresses ? tools_.own_addresses() : std::vector<std::string>()))
+      return refuse(*refused);
     convert();
   }
 

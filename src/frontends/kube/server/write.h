@@ -19,7 +19,8 @@ struct WriteTools {
   std::shared_ptr<PolicyBook> policies;
   CallsOut call;  // of webhooks; empty: nobody is called
   const Kinds* kinds = nullptr;
-  std::shared_ptr<StreamRoom> streams;  // to nodes that are told of changes
+  std::shared_ptr<StreamRoom> streams;                      // to nodes that are told of changes
+  std::function<std::vector<std::string>()> own_addresses;  // of the controller's machine; empty: none are known
 };
 
 // Goes on when policies and webhooks let the caller connect to the pod; else it answers.
