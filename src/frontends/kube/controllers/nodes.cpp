@@ -13,9 +13,9 @@
 #include "frontends/kube/kinds/node_lease.h"
 #include "frontends/kube/kinds/node_pressure.h"
 #include "frontends/kube/kinds/node_view.h"
+#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/timestamps.h"
-#include "frontends/kube/kinds/types.h"
 #include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
 

@@ -330,8 +330,9 @@ std::vector<FrontRoute> KubeServer::routes() const {
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
   std::vector<std::shared_ptr<FrontReader>> out{
-      inner_->history, inner_->roles,      inner_->services, inner_->service_table, inner_->custom_kinds, inner_->streams,
-      inner_->uses,    inner_->aggregated, inner_->bell,     inner_->counts,        inner_->service_variables};
+      inner_->history,          inner_->roles, inner_->services,   inner_->service_table, inner_->custom_kinds,
+      inner_->streams,          inner_->uses,  inner_->aggregated, inner_->bell,          inner_->counts,
+      inner_->service_variables};
   if (inner_->pod_desk)
     out.push_back(inner_->pod_desk);
   return out;

@@ -349,8 +349,8 @@ TEST(JobAsk, TheJobItself) {
 
 TEST(JobAsk, EmptyItemsOfListsAreSkipped) {
   std::vector<std::string> notes;
-  const auto request = job_request({options_of(SlurmCommand::kSbatch, "-p a,,b, -L m:2,,n, -a 1,,3, --gres=gpu:1,")},
-                                   around(), notes);
+  const auto request =
+      job_request({options_of(SlurmCommand::kSbatch, "-p a,,b, -L m:2,,n, -a 1,,3, --gres=gpu:1,")}, around(), notes);
   ASSERT_TRUE(request.ok()) << request.error().message;
   EXPECT_EQ(request->spec.partitions, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(request->spec.licenses, "m:2,n");
@@ -359,10 +359,9 @@ TEST(JobAsk, EmptyItemsOfListsAreSkipped) {
 }
 
 TEST(JobAsk, RefusedJobs) {
-  for (const char* line :
-       {"--time=soon", "--time=10 --time-min=20", "--begin=yesterdayish", "--deadline=now-1hour",
-        "--dependency=afterok:x", "--nice=9999999999", "--signal=FOO", "--open-mode=sideways", "--array=5-1",
-        "--licenses=:1", "-p ,", "--priority=-3", "--kill-on-invalid-dep=perhaps"}) {
+  for (const char* line : {"--time=soon", "--time=10 --time-min=20", "--begin=yesterdayish", "--deadline=now-1hour",
+                           "--dependency=afterok:x", "--nice=9999999999", "--signal=FOO", "--open-mode=sideways",
+                           "--array=5-1", "--licenses=:1", "-p ,", "--priority=-3", "--kill-on-invalid-dep=perhaps"}) {
     std::vector<std::string> notes;
     EXPECT_FALSE(job_request({options_of(SlurmCommand::kSbatch, line)}, around(), notes).ok()) << line;
   }
