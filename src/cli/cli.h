@@ -38,6 +38,7 @@ std::vector<std::string_view> doctor_checks();  // of `lockstep doctor`
 std::vector<std::string_view> all_verbs();  // for people: what `lockstep help` lists, and the Slurm commands' own names
 int explain_main(const slurm::ClientContext& context, int argc, char** argv);
 int logs_main(const slurm::ClientContext& context, int argc, char** argv);
+int enroot_main(const slurm::ClientContext& context, int argc, char** argv);
 int shell_main(const slurm::ClientContext& context, int argc, char** argv);
 int ssh_main(const slurm::ClientContext& context, int argc, char** argv);
 int ssh_config_main(const slurm::ClientContext& context, int argc, char** argv);

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/verb_words.h"
+#include "ports/lingering_step.h"
 
 namespace lockstep {
 
@@ -32,8 +33,9 @@ Examples
 constexpr const char* kSshHelp = R"help(Usage: lockstep ssh JOB
 
 Carries an SSH connection into a job, for OpenSSH's ProxyCommand: editors that work on remote machines work in a job then,
-also on nodes that nobody can log in to. What they start has the job's processors, memory and GPUs, and ends with it. The
-node needs the program sshd (openssh-server); its service need not run.
+also on nodes that nobody can log in to. What they start has the job's processors, memory and GPUs, outlives the connection
+(servers of editors, nohup, tmux), and ends with the job. The node needs the program sshd (openssh-server); its service
+need not run.
 
 `lockstep ssh-config` prints the lines for ~/.ssh/config and makes the key they name. Then: ssh job-12
 )help";
@@ -73,7 +75,7 @@ bool is_job_word(const std::string& word) {
 }
 
 // On the node: a server for this one connection, with a host key of its own, that takes the caller's key alone. The
-// folder goes when the connection ends.
+// folder goes when the connection ends. A client that is gone without a word is noticed by the server itself.
 constexpr const char* kServe = R"sh(
 sshd=$(command -v sshd || ls /usr/sbin/sshd 2> /dev/null) ||
   { echo "lockstep ssh: $(hostname) has no sshd: install openssh-server there" >&2; exit 1; }
@@ -87,6 +89,7 @@ env | grep -E '^(SLURM|CUDA|LOCKSTEP|GPU|ROCR|LD_LIBRARY_PATH|TMPDIR)[A-Za-z0-9_
 [ "$(id -u)" != 0 ] || mkdir -p -m 755 /run/sshd
 "$sshd" -i -e -f "$dir/config" -h "$dir/host" -o "AuthorizedKeysFile=$dir/keys" -o StrictModes=no -o UsePAM=no \
   -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no -o PidFile=none -o LogLevel=ERROR \
+  -o ClientAliveInterval=30 -o ClientAliveCountMax=3 \
   -o "Subsystem=sftp internal-sftp" -o AllowTcpForwarding=yes -o AllowStreamLocalForwarding=yes -o PrintMotd=no
 exit 0  # sshd fails when its client hangs up; what matters was told to the client
 )sh";
@@ -178,6 +181,7 @@ int ssh_main(const slurm::ClientContext& context, int argc, char** argv) {
   }
   auto words = step_words(job.substr(0, job.find('.')), {});
   words.insert(words.end(), {"/bin/sh", "-c", kServe, *key});
+  ::setenv(kLingerVariable, "1", 1);
   return run_step(context, std::move(words));
 }
 

@@ -76,7 +76,7 @@ cat > /etc/hosts << 'END'
 if [ "$(cat /etc/lockstep/programs 2> /dev/null)" != '{1}' ]; then
   tar -xf /dev/vdb -C /
   mkdir -p /etc/lockstep /var/lib/lockstep
-  for command in sbatch srun salloc scancel squeue sinfo scontrol sacct sacctmgr sshare sprio sbcast seff sstat sattach; do
+  for command in sbatch srun salloc scancel squeue sinfo scontrol sacct sacctmgr sshare sprio sbcast seff sstat sattach enroot; do
     ln -sf lockstep /usr/lib/lockstep/bin/$command
     ln -sf ../lib/lockstep/bin/lockstep /usr/bin/$command
   done

@@ -1,5 +1,9 @@
 #include "container/image_config.h"
 
+#include <string.h>
+
+#include <optional>
+
 #include "base/text.h"
 #include "container/documents.h"
 
@@ -58,7 +62,32 @@ Result<ImageConfig> parse_image_config(std::string_view json) {
   if (const std::string folder = text_of(part->child("WorkingDir")); folder.starts_with('/'))
     config.work_dir = folder;
   config.user = text_of(part->child("User"));
+  config.stop_signal = signal_named(text_of(part->child("StopSignal")));
   return config;
+}
+
+std::int32_t signal_named(std::string_view word) {
+  constexpr std::int32_t kFirstOfUsers = 34,
+                         kLast = 64;  // of the kernel's real-time signals, below which libc's own are
+  if (const auto number = parse_uint(word))
+    return *number >= 1 && *number <= kLast ? static_cast<std::int32_t>(*number) : 0;
+  if (word.starts_with("SIG"))
+    word.remove_prefix(3);
+  for (const bool from_end : {false, true}) {
+    const std::string_view base = from_end ? "RTMAX" : "RTMIN";
+    if (!word.starts_with(base))
+      continue;
+    const std::string_view rest = word.substr(base.size());
+    const auto more = rest.empty() ? std::optional<std::uint64_t>(0) : parse_uint(rest.substr(1));
+    if (!more || *more > kLast - kFirstOfUsers || (!rest.empty() && rest[0] != (from_end ? '-' : '+')))
+      return 0;
+    const auto by = static_cast<std::int32_t>(*more);
+    return from_end ? kLast - by : kFirstOfUsers + by;
+  }
+  for (std::int32_t number = 1; number < 32; ++number)
+    if (const char* const name = ::sigabbrev_np(number); name && word == name)
+      return number;
+  return 0;
 }
 
 ImageConfig parse_enroot_config(std::string_view environment, std::string_view rc) {

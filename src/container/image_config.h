@@ -2,6 +2,7 @@
 // image, or from an OCI bundle's config.json (Open Container Initiative, image and runtime specification 1.0).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,11 +17,14 @@ struct ImageConfig {
   std::vector<std::string> entrypoint;  // before the words of the program
   std::vector<std::string> command;     // the program, where the user names none
   std::string work_dir = "/";
-  std::string user = {};  // "" = root; "1000:100", "nobody"
+  std::string user = {};         // "" = root; "1000:100", "nobody"
+  std::int32_t stop_signal = 0;  // by which it wants to be ended; 0 = it does not say
   friend bool operator==(const ImageConfig&, const ImageConfig&) = default;
 };
 
 Result<ImageConfig> parse_image_config(std::string_view json);
+// "SIGQUIT", "QUIT", "3", "SIGRTMIN+3"; 0 = there is none of that name.
+std::int32_t signal_named(std::string_view word);
 // environment: /etc/environment; rc: /etc/rc, which changes to the working directory and runs the entrypoint.
 ImageConfig parse_enroot_config(std::string_view environment, std::string_view rc);
 // What parse_enroot_config reads, for an image that is saved.

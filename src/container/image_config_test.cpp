@@ -52,5 +52,24 @@ TEST(ImageConfig, Bundle) {
   EXPECT_FALSE(parse_bundle(R"({"root":{"path":""}})").ok());
 }
 
+TEST(ImageConfig, TheSignalThatEndsItIsReadAsItIsWritten) {
+  const auto parsed = parse_image_config(R"({"config":{"StopSignal":"SIGQUIT"}})");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->stop_signal, 3);
+  for (const auto& [word, number] : std::vector<std::pair<const char*, int>>{{"SIGUSR1", 10},
+                                                                             {"HUP", 1},
+                                                                             {"15", 15},
+                                                                             {"SIGRTMIN+3", 37},
+                                                                             {"RTMAX-1", 63},
+                                                                             {"RTMIN", 34},
+                                                                             {"SIGNONE", 0},
+                                                                             {"65", 0},
+                                                                             {"SIGRTMIN+31", 0},
+                                                                             {"SIGRTMIN-1", 0},
+                                                                             {"", 0},
+                                                                             {"SIG", 0}})
+    EXPECT_EQ(signal_named(word), number) << word;
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -52,6 +52,12 @@ void split_registry(std::string& rest, ImageReference& image) {
     image.registry = kHub;
 }
 
+// "@sha256:…", or as enroot writes it too, ":sha256:…".
+std::size_t start_of_digest(std::string_view text) {
+  const std::size_t at = text.find('@');
+  return at != text.npos ? at : text.find(format(":{}", kSha256));
+}
+
 Result<ImageReference> parse_registry_image(std::string_view text, std::string_view name) {
   ImageReference image;
   std::string rest(name);
@@ -63,7 +69,7 @@ Result<ImageReference> parse_registry_image(std::string_view text, std::string_v
     return bad_image(text, "there is no registry before \"#\"");
   split_registry(rest, image);
   std::string tag = "latest";
-  if (const std::size_t at = rest.find('@'); at != rest.npos) {
+  if (const std::size_t at = start_of_digest(rest); at != rest.npos) {
     image.digest = rest.substr(at + 1);
     rest.resize(at);
     if (!is_digest(image.digest))

@@ -1,5 +1,6 @@
-// What a user names as an image, as pyxis takes it: [USER@][REGISTRY#]IMAGE[:TAG] or …@sha256:…, docker://…, a path of
-// a file (squashfs, docker or OCI archive), oci:DIR[:TAG], oci-archive:FILE, docker-archive:FILE.
+// What a user names as an image, as pyxis takes it: [USER@][REGISTRY#]IMAGE[:TAG] or …@sha256:… (also
+// …:sha256:…), docker://…, a path of a file (squashfs, docker or OCI archive), oci:DIR[:TAG], oci-archive:FILE,
+// docker-archive:FILE.
 #pragma once
 
 #include <string>

@@ -36,6 +36,12 @@ TEST(ImageReference, UsersAndDigests) {
   ASSERT_TRUE(pinned.ok());
   EXPECT_EQ(pinned->digest, digest);
   EXPECT_EQ(pinned->transport, "docker://nvcr.io/nvidia/cuda@" + digest);
+  EXPECT_EQ(transport("docker://nvcr.io#nvidia/cuda@" + digest), "docker://nvcr.io/nvidia/cuda@" + digest);
+  EXPECT_EQ(transport("docker://nvcr.io#nvidia/cuda:" + digest), "docker://nvcr.io/nvidia/cuda@" + digest);
+  EXPECT_EQ(transport("ubuntu:" + digest), "docker://docker.io/library/ubuntu@" + digest);
+  EXPECT_EQ(transport("localhost:5000#a:" + digest), "docker://localhost:5000/a@" + digest);
+  EXPECT_EQ(transport("nvcr.io#nvidia/cuda:12.0@" + digest), "docker://nvcr.io/nvidia/cuda@" + digest);
+  EXPECT_EQ(transport("ubuntu:sha256:12"), "refused");
   const auto both = parse_image("me@reg.io#x:1@" + digest);
   ASSERT_TRUE(both.ok());
   EXPECT_EQ(both->user + " " + both->transport, "me docker://reg.io/x@" + digest);

@@ -31,7 +31,7 @@ std::string read_in_root(int root, const std::string& path, std::size_t most) {
   return text;
 }
 
-Result<OpenFile> make_in_root(int root, const std::string& path, Target kind) {
+Result<OpenFile> make_in_root(int root, const std::string& path, Target kind, Dangling dangling) {
   OpenFile above = open_in_root(root, "/", O_PATH | O_DIRECTORY);
   std::string so_far;
   const std::vector<std::string> names = split(path, '/');
@@ -45,8 +45,14 @@ Result<OpenFile> make_in_root(int root, const std::string& path, Target kind) {
     OpenFile next = open_in_root(root, so_far, O_PATH);
     if (!next.valid() && errno == ENOENT) {
       const bool file = last && kind == Target::kFile;
-      const int made = file ? ::mknodat(above.get(), names[i].c_str(), S_IFREG | 0644, 0)
-                            : ::mkdirat(above.get(), names[i].c_str(), 0755);
+      const auto make = [&] {
+        return file ? ::mknodat(above.get(), names[i].c_str(), S_IFREG | 0644, 0)
+                    : ::mkdirat(above.get(), names[i].c_str(), 0755);
+      };
+      int made = make();
+      if (made != 0 && errno == EEXIST && dangling == Dangling::kReplaced &&
+          ::unlinkat(above.get(), names[i].c_str(), 0) == 0)
+        made = make();
       if (made != 0 && errno != EEXIST)
         return os_error(format("cannot make {} in the container", so_far));
       next = open_in_root(root, so_far, O_PATH);
@@ -56,6 +62,40 @@ Result<OpenFile> make_in_root(int root, const std::string& path, Target kind) {
     above = std::move(next);
   }
   return above;
+}
+
+Result<bool> settle_folder_in_root(int root, const std::string& path) {
+  OpenFile above = open_in_root(root, "/", O_PATH | O_DIRECTORY);
+  bool replaced = false;
+  for (const std::string& name : split(path, '/')) {
+    if (name.empty())
+      continue;
+    struct stat stat {};
+    const bool there = ::fstatat(above.get(), name.c_str(), &stat, AT_SYMLINK_NOFOLLOW) == 0;
+    if (there && !S_ISDIR(stat.st_mode)) {
+      replaced = true;
+      if (::unlinkat(above.get(), name.c_str(), 0) != 0)
+        return os_error(format("cannot replace {} in the container", path));
+    }
+    if ((!there || !S_ISDIR(stat.st_mode)) && ::mkdirat(above.get(), name.c_str(), 0755) != 0)
+      return os_error(format("cannot make {} in the container", path));
+    above = OpenFile(::openat(above.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!above.valid())
+      return os_error(format("{} in the container", path));
+  }
+  return replaced;
+}
+
+std::string path_in_root(const OpenFile& file, int root) {
+  const auto place = [](int fd) {
+    char text[4096];
+    const ssize_t size = ::readlink(format("/proc/self/fd/{}", fd).c_str(), text, sizeof text);
+    return std::string(text, size > 0 && size < ssize_t{sizeof text} ? static_cast<std::size_t>(size) : 0);
+  };
+  const std::string at = place(file.get()), top = place(root);
+  if (top.empty() || !at.starts_with(top))
+    return {};
+  return at == top ? "/" : at[top.size()] == '/' ? at.substr(top.size()) : std::string();
 }
 
 Result<void> make_folders(const std::string& path) {

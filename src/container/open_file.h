@@ -38,8 +38,15 @@ OpenFile open_in_root(int root, const std::string& path, int flags, unsigned mod
 std::string read_in_root(int root, const std::string& path, std::size_t most);
 
 // What a mount needs to lie on, made as far as it is not there: folders on the way, and a folder or an empty file.
+// dangling: what becomes of a link on the way that leads to nothing.
 enum class Target : unsigned char { kFolder, kFile };
-Result<OpenFile> make_in_root(int root, const std::string& path, Target kind);
+enum class Dangling : unsigned char { kRefused, kReplaced };
+Result<OpenFile> make_in_root(int root, const std::string& path, Target kind, Dangling dangling = Dangling::kRefused);
+// A folder by this very path, nothing followed on the way: whatever else stands there is removed. True: there was
+// something else.
+Result<bool> settle_folder_in_root(int root, const std::string& path);
+// Where it lies below that folder, without links; "" = not below it.
+std::string path_in_root(const OpenFile& file, int root);
 
 Result<void> make_folders(const std::string& path);  // as mkdir -p, mode 0700
 // Everything below and itself, also where its modes forbid it; links are not followed. Nothing there is no error.

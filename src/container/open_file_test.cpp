@@ -60,6 +60,40 @@ TEST_F(InRoot, TargetsAreMadeInside) {
   EXPECT_FALSE(make_in_root(root_.get(), "/a/../../b", Target::kFolder).ok());
 }
 
+TEST_F(InRoot, ALinkThatLeadsToNothingIsReplacedWhereThatIsWanted) {
+  link("/nowhere", "/gone");
+  link(dir_, "/out");
+  EXPECT_FALSE(make_in_root(root_.get(), "/gone/a", Target::kFile).ok());
+  EXPECT_TRUE(make_in_root(root_.get(), "/gone/a", Target::kFile, Dangling::kReplaced).ok());
+  EXPECT_TRUE(exists("/root/gone/a"));
+  EXPECT_TRUE(make_in_root(root_.get(), "/out/made", Target::kFolder, Dangling::kReplaced).ok());
+  EXPECT_FALSE(exists("/made"));
+  EXPECT_TRUE(exists("/root/out/made"));
+}
+
+TEST_F(InRoot, AFolderTakesThePlaceOfWhateverStandsThere) {
+  link(dir_, "/dev");
+  ASSERT_TRUE(write_file(dir_ + "/root/sys", "a file").ok());
+  for (const auto& [path, other] :
+       std::vector<std::pair<const char*, bool>>{{"/dev", true}, {"/sys", true}, {"/etc", false}, {"/new", false}}) {
+    const auto replaced = settle_folder_in_root(root_.get(), path);
+    ASSERT_TRUE(replaced.ok()) << path;
+    EXPECT_EQ(*replaced, other) << path;
+    struct stat stat {};
+    EXPECT_EQ(::lstat((dir_ + "/root" + path).c_str(), &stat), 0);
+    EXPECT_TRUE(S_ISDIR(stat.st_mode)) << path;
+  }
+  EXPECT_TRUE(exists("/outside"));
+}
+
+TEST_F(InRoot, APlaceIsToldWithoutLinks) {
+  link("/etc", "/in");
+  const auto made = make_in_root(root_.get(), "/in/a", Target::kFolder);
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(path_in_root(*made, root_.get()), "/etc/a");
+  EXPECT_EQ(path_in_root(OpenFile(::open("/", O_PATH)), root_.get()), "");
+}
+
 TEST_F(InRoot, TreesGoThatForbidIt) {
   ASSERT_TRUE(make_folders(dir_ + "/tree/closed/below").ok());
   ASSERT_EQ(::symlink((dir_ + "/outside").c_str(), (dir_ + "/tree/link").c_str()), 0);

@@ -34,6 +34,7 @@ namespace {
 constexpr std::size_t kUsersFileMax = 8 << 20, kSeccompMax = 1 << 20;
 constexpr int kFetchesMax = 4;  // at a time, on a node
 constexpr const char* kSeccompFolder = "/var/lib/kubelet/seccomp";
+constexpr const char* kRuntimesFolders[] = {"/dev", "/proc", "/sys", "/run", "/etc"};
 constexpr std::string_view kUsualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 // What went wrong, in the words that its container's status has for it.
@@ -91,6 +92,8 @@ class BundleMaker {
     told.uid = user_.uid;
     told.gid = user_.gid;
     told.groups = user_.groups;
+    told.replaced = join(replaced_, ", ");
+    told.stop_signal = image_.config.stop_signal;
     return told;
   }
 
@@ -237,6 +240,7 @@ class BundleMaker {
     TRY(plan_mounts(plan));
     std::vector<std::string> notes;
     plan.devices = devices_of_job(notes);
+    TRY(settle_targets(inside.get(), plan));
     for (const std::string& note : notes) tell_line(note);
     for (const std::string& line : plan.devices.env) plan.env.push_back(line);
     plan.group = ask_.group;
@@ -244,7 +248,8 @@ class BundleMaker {
     plan.node_processes = ask_.sandbox.node_processes;
     plan.node_ipc = ask_.sandbox.node_ipc;
     plan.milli_cores = one_.milli_cores;
-    plan.cpu_weight = one_.cpu_weight;
+    // What asks for nothing has the least, as Kubernetes gives it.
+    plan.cpu_weight = one_.cpu_weight == 0 && ask_.sandbox.front_end_files ? 1 : one_.cpu_weight;
     plan.memory_bytes = one_.memory_bytes;
     plan.oom_score = oom_score_of(one_.memory_bytes);
     TRY(read_filter(plan));
@@ -449,6 +454,31 @@ class BundleMaker {
     return {};
   }
 
+  // Before runc makes what it mounts on. It makes devices and links in /dev by plain paths, which an image's own link
+  // would lead to the node's folders. Where its mounts go it looks within the root, and is given places without links.
+  Result<void> settle_targets(int root, OciPlan& plan) {
+    for (const char* folder : kRuntimesFolders)
+      if (TRY(settle_folder_in_root(root, folder)))
+        replaced_.emplace_back(folder);
+    std::vector<std::string> targets;  // what lies below one of them lies in what is mounted there
+    for (const char* folder : {"/dev", "/proc", "/sys"}) targets.emplace_back(folder);
+    for (OciMount& mount : plan.mounts) {
+      const bool below = std::any_of(targets.begin(), targets.end(), [&](const std::string& other) {
+        return mount.target.size() > other.size() && mount.target.starts_with(other) &&
+               mount.target[other.size()] == '/';
+      });
+      struct stat stat {};
+      if (below || ::stat(mount.source.c_str(), &stat) != 0)
+        continue;
+      const OpenFile at = TRY(make_in_root(root, mount.target, S_ISDIR(stat.st_mode) ? Target::kFolder : Target::kFile,
+                                           Dangling::kReplaced));
+      if (std::string place = path_in_root(at, root); !place.empty() && place != "/")
+        mount.target = std::move(place);
+      targets.push_back(mount.target);
+    }
+    return {};
+  }
+
   // A name within the folder of the node's filters.
   Result<void> read_filter(OciPlan& plan) {
     const std::string& name = one_.rights.seccomp;
@@ -469,7 +499,8 @@ class BundleMaker {
   std::string folder_;
   StoredImage image_;
   ImageUser user_;
-  bool is_for_itself_ = false;  // what is fetched is the container's own image, not a volume's
+  std::vector<std::string> replaced_;  // what stood in the image where a folder must be
+  bool is_for_itself_ = false;         // what is fetched is the container's own image, not a volume's
   Duration fetch_time_;
   Failure failure_;
 };

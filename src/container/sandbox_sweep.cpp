@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "container/open_file.h"
 #include "container/step_files.h"
+#include "wire/sandbox_paths.h"
 
 namespace lockstep {
 namespace {
@@ -44,6 +45,34 @@ void keep_logs(const std::string& container, EndedSandbox& sandbox) {
         sandbox.bytes += static_cast<std::uint64_t>(stat.st_size);
         sandbox.changed_s = std::max<std::int64_t>(sandbox.changed_s, stat.st_mtim.tv_sec);
       }
+  }
+}
+
+// What is shown of logs that have gone: files that have no other name any more, the folders in which they were the
+// last, and links to either.
+void sweep_shown_logs(const std::string& home) {
+  const std::string logs = shown_logs(home), pods = logs + "/pods", links = logs + "/containers";
+  struct stat stat {};
+  for (const std::string& pod : names_in(pods)) {
+    const std::string folder = format("{}/{}", pods, pod);
+    for (const std::string& container : names_in(folder)) {
+      const std::string below = format("{}/{}", folder, container);
+      for (const std::string& name : names_in(below))
+        if (const std::string file = format("{}/{}", below, name);
+            ::lstat(file.c_str(), &stat) == 0 && S_ISREG(stat.st_mode) && stat.st_nlink == 1)
+          ::unlink(file.c_str());
+      ::rmdir(below.c_str());
+    }
+    ::rmdir(folder.c_str());
+  }
+  for (const std::string& name : names_in(links)) {
+    const std::string link = format("{}/{}", links, name);
+    char text[4096];
+    const ssize_t size = ::readlink(link.c_str(), text, sizeof text);
+    const std::string_view target(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+    if (target.starts_with(kPodLogs) &&
+        ::lstat(format("{}{}", pods, target.substr(std::string_view(kPodLogs).size())).c_str(), &stat) != 0)
+      ::unlink(link.c_str());
   }
 }
 
@@ -85,6 +114,7 @@ Result<void> sweep_sandboxes(const std::string& home, const std::vector<std::str
     if (::rmdir(sandboxes.c_str()) == 0)
       ::rmdir(sandboxes.substr(0, sandboxes.rfind('/')).c_str());
   }
+  sweep_shown_logs(home);
   return done;
 }
 

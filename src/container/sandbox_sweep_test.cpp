@@ -60,6 +60,22 @@ TEST_F(SandboxSweeps, what_came_since_the_list_was_made_is_not_touched) {
   EXPECT_FALSE(has(home_ + "/jobs/2"));
 }
 
+TEST_F(SandboxSweeps, what_is_shown_of_logs_goes_with_them) {
+  make(1);
+  const std::string shown = home_ + "/logs/pods/lab_web_1/main", links = home_ + "/logs/containers";
+  for (const std::string& folder : {shown, links}) ASSERT_TRUE(make_folders(folder).ok());
+  ASSERT_EQ(::link((life(1) + "/log").c_str(), (shown + "/0.log").c_str()), 0);
+  ASSERT_EQ(::symlink("/var/log/pods/lab_web_1/main/0.log", (links + "/web_lab_main-1.log").c_str()), 0);
+  struct stat stat {};
+  const auto is_link = [&] { return ::lstat((links + "/web_lab_main-1.log").c_str(), &stat) == 0; };
+  ASSERT_TRUE(sweep_sandboxes(home_, {}, kSettled).ok());
+  EXPECT_TRUE(has(shown + "/0.log"));
+  EXPECT_TRUE(is_link());
+  ASSERT_TRUE(sweep_sandboxes(home_, {}, {.seconds = -1, .settled_seconds = -60}).ok());
+  EXPECT_FALSE(has(home_ + "/logs/pods/lab_web_1"));
+  EXPECT_FALSE(is_link());
+}
+
 TEST_F(SandboxSweeps, they_go_when_they_are_old_or_too_many) {
   for (const int job : {1, 2, 3}) make(job);
   ASSERT_TRUE(sweep_sandboxes(home_, {"3"}, {.sandboxes_max = 1, .settled_seconds = -60}).ok());

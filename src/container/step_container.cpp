@@ -19,6 +19,7 @@
 #include "container/box.h"
 #include "container/image_store.h"
 #include "container/sandbox_sweep.h"
+#include "container/saved_image.h"
 #include "container/seccomp.h"
 #include "container/step_files.h"
 #include "container/step_plan.h"
@@ -242,29 +243,11 @@ Result<std::optional<Ready>> get_ready(const StepContainer& step, InnerTask task
   return std::optional<Ready>(std::move(ready));
 }
 
-struct Saving {
-  std::string from, to;
-};
-
-Result<void> write_squashfs(void* context) {
-  const Saving& saving = *static_cast<Saving*>(context);
-  ToolRun run{{"mksquashfs", saving.from, saving.to, "-noappend", "-no-progress", "-quiet", "-all-root", "-no-xattrs",
-               "-comp", "zstd", "-Xcompression-level", "3"}};
-  TRY(run_tool(run));
-  return {};
-}
-
 Result<void> save(const StepContainer& step, const StepFiles& files, const BoxState& state) {
   const ImageConfig config = TRY(config_of(step, state));
-  BoxPlan plan = TRY(plan_saving(step, files, state, config));
-  Saving saving{plan.at, format("{}.part-{}", step.wanted.save, ::getpid())};
+  const BoxPlan plan = TRY(plan_saving(step, files, state, config));
   tell(format("saving container filesystem at {}", step.wanted.save));
-  const auto saved = with_layers(plan, write_squashfs, &saving);
-  if (saved.ok() && ::rename(saving.to.c_str(), step.wanted.save.c_str()) == 0)
-    return {};
-  const Error error = saved.ok() ? os_error(step.wanted.save) : saved.error();
-  ::unlink(saving.to.c_str());
-  return Error{error.code, format("cannot save the container at {}: {}", step.wanted.save, error.message), {}};
+  return write_image(plan, step.wanted.save);
 }
 
 }  // namespace

@@ -26,6 +26,12 @@ std::uint32_t units_of(Cost cost) {
   return 1;
 }
 
+// Whatever comes of it, a body has been received and is to be read.
+std::uint32_t units_of_body(std::size_t bytes) {
+  constexpr std::size_t kBytesPerUnit = 64 << 10;
+  return static_cast<std::uint32_t>(bytes / kBytesPerUnit);
+}
+
 }  // namespace
 
 Api::Api(World world, ApiSettings settings, ApiPowers powers)
@@ -65,7 +71,8 @@ void Api::handle(std::shared_ptr<HttpExchange> exchange) {
   visit.payer = payer_of(http.peer);
   const Routes::Found found = routes_->find(http.method, http.path, visit.names);
   const Route* const route = found.route;
-  if (const auto admitted = world_.turns.admit(visit.payer, route ? units_of(route->cost) : 1); !admitted.ok())
+  const std::uint32_t units = (route ? units_of(route->cost) : 1) + units_of_body(http.body.size());
+  if (const auto admitted = world_.turns.admit(visit.payer, units); !admitted.ok())
     return visit.refuse(admitted.error());
   if (!route)
     return found.same_path ? visit.refuse(invalid(format("{} is not answered to {}", http.path, http.method)), 405)

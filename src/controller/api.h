@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "controller/account_book.h"
+#include "controller/body_loop.h"
 #include "controller/cluster_clock.h"
 #include "controller/core_loop.h"
 #include "controller/followers.h"
@@ -64,8 +65,9 @@ struct ApiLimits {
   std::size_t waits_max = 1'000;                                         // long polls; as many streamed answers besides
   CallerCounts::Most questions = {.each = 3, .all = 16, .reserved = 8};  // explain, what if, test-only
   CallerCounts::Most history = {.each = 8, .all = 128, .reserved = 32};  // sacct, sshare, sprio, watches that begin
-  std::size_t history_rows_max = 250'000;                                // also an administrator's
-  std::uint64_t pending_jobs_max = 100'000;                              // an array that waits counts once
+  CallerCounts::Most bodies = {.each = 64, .all = 512, .reserved = 128};  // long ones, which are read aside
+  std::size_t history_rows_max = 250'000;                                 // also an administrator's
+  std::uint64_t pending_jobs_max = 100'000;                               // an array that waits counts once
   std::uint64_t stored_bytes_max = 1ull << 30;  // scripts, environments, long words of jobs and steps that are listed
   std::uint64_t stored_all_max = 16ull << 30;   // the same of all users together, and see StoredRoom
   StepNo steps_max = 100'000;                   // of one job; also an administrator's
@@ -96,6 +98,7 @@ class Api {
     HistoryLoop& history;
     ReadLoop& reads;
     QuestionLoop& questions;
+    BodyLoop& bodies;
     LiveView& view;
     LinkHub& links;
     StepIo& step_io;
@@ -157,9 +160,14 @@ class Api {
   struct Writing;
   void write(Visit visit, PageReply reply, std::shared_ptr<const void> keep = nullptr);
   void write_on(const std::shared_ptr<Writing>& writing);
-  // make(visit) on the readers' thread, then then(visit, what it made) in the caller's turn.
+  // The work on the thread for long bodies, then `then` here: both in the caller's turn, and at its cost.
+  Result<void> do_aside(const Payer& payer, std::function<void()> work, std::function<void()> then);
+  // make(visit) on the thread for long bodies, then then(visit, what it made) here.
   template <class Make, class Then>
   void aside(Visit visit, Make make, Then then);
+  // then(visit, its body as decode() reads it, aside where it is long).
+  template <class Decode, class Then>
+  void decoded(Visit visit, Decode decode, Then then);
   // A command whose answer is {} or an error.
   void command(Visit visit, CommandBody body);
   const Job* job_of(const Visit& visit) const;    // refuses by itself
@@ -168,8 +176,7 @@ class Api {
 
   // jobs (api_jobs.cpp, api_job_reads.cpp)
   void submit(Visit);
-  Result<void> can_become(UserId) const;                // a cluster of an ordinary user runs nobody else's work
-  static constexpr std::size_t kReadAtOnce = 16 << 10;  // bytes of a body; longer ones are read on the readers' thread
+  Result<void> can_become(UserId) const;  // a cluster of an ordinary user runs nobody else's work
   struct Submissions;
   Submissions read_submissions(const Visit&) const;  // on any thread
   void submit_read(Visit, Submissions);
@@ -202,6 +209,7 @@ class Api {
   void send_blob(Visit, const Job&, BlobId);
   void cancel_job(Visit);
   void cancel_jobs(Visit);
+  void cancel_many(Visit, Result<CancelMany>);
   struct Cancels;
   void select_next(const std::shared_ptr<Cancels>&);
   void cancel_next(const std::shared_ptr<Cancels>&);
@@ -212,12 +220,14 @@ class Api {
   void resume_job(Visit);
   void checkpoint_job(Visit);
   void update_job(Visit);
+  void update_read(Visit, Result<UpdateJob>);
   void end_job(Visit);
   std::string job_detail(const Viewer&, const Job&) const;
   // what is to come (api_foresight.cpp)
   void try_submit(Visit, Command);
   void explain_job(Visit);
   void ask_what_if(Visit);
+  void ask_what_if_read(Visit, Result<std::vector<ChangeAsk>>);
   void ask_what_if_past(Visit, std::vector<ChangeAsk> changes, std::uint64_t days);
   // Answers with what the question makes of a copy of the tables, on the thread for such questions.
   using Question = std::function<Result<std::string>(const Tables&, const QuestionLoop::Rows&)>;
@@ -244,8 +254,10 @@ class Api {
   void status(Visit);
   void metrics(Visit);
   void update_node(Visit);
+  void update_node_read(Visit, Result<UpdateNode>);
   // Root of a node, such as the site's health program there, drains it, and opens it again where the drain was its own.
   void own_word(Visit visit, NodeId node);
+  void own_word_read(Visit visit, NodeId node, Result<UpdateNode> body);
   void watch(Visit);
   struct AllRecords;
   struct Watching;
@@ -291,17 +303,23 @@ class Api {
 
 template <class Make, class Then>
 void Api::aside(Visit visit, Make make, Then then) {
-  // The exchange belongs to the I/O thread: what is held there is given back with the answer, never let go here.
   const auto held = std::make_shared<Visit>(std::move(visit));
-  auto question = [this, held, make, then](const Tables&) {
-    auto made = std::make_shared<decltype(make(*held))>(make(*held));
-    world_.loop.post([this, v = std::move(*held), made, then]() mutable {
-      const Payer payer = v.payer;
-      world_.turns.add(payer, [v = std::move(v), made, then]() mutable { then(std::move(v), std::move(*made)); });
-    });
-  };
-  if (const auto asked = world_.reads.ask(held->payer, std::move(question)); !asked.ok())
-    held->refuse(asked.error());
+  const auto made = std::make_shared<std::optional<decltype(make(*held))>>();
+  if (const auto taken = do_aside(
+          held->payer, [held, made, make] { made->emplace(make(*held)); },
+          [held, made, then]() mutable { then(std::move(*held), std::move(**made)); });
+      !taken.ok())
+    held->refuse(taken.error());
+}
+
+template <class Decode, class Then>
+void Api::decoded(Visit visit, Decode decode, Then then) {
+  if (visit.http().body.size() <= kReadAtOnce) {
+    auto body = decode(visit.http().body);
+    return then(std::move(visit), std::move(body));
+  }
+  aside(
+      std::move(visit), [decode](const Visit& v) { return decode(v.http().body); }, std::move(then));
 }
 
 }  // namespace lockstep

@@ -109,7 +109,12 @@ void Api::Cancels::take(std::size_t first, const std::vector<Result<Answer>>& an
 }
 
 void Api::cancel_jobs(Visit visit) {
-  auto ask = decode_cancel_many(visit.http().body);
+  decoded(
+      std::move(visit), [](const std::string& body) { return decode_cancel_many(body); },
+      [this](Visit v, Result<CancelMany> ask) { cancel_many(std::move(v), std::move(ask)); });
+}
+
+void Api::cancel_many(Visit visit, Result<CancelMany> ask) {
   if (!ask.ok())
     return visit.refuse(ask.error());
   auto all = std::make_shared<Cancels>(Cancels{std::move(visit), std::move(*ask), {}, {}, {}, {}, {}, 0, {}});

@@ -239,11 +239,17 @@ void Api::metrics(Visit visit) {
   for (const auto& [reason, count] : refusals_.by_reason())
     out += format("lockstep_http_refusals{{reason=\"{}\"}} {}\n", reason, count);
   gauge("http_waiting", world_.turns.waiting());
+  for (const auto& reader : settings_.readers) out += reader->metrics();
   visit.exchange->respond({200, "text/plain; version=0.0.4", std::move(out), {}});
 }
 
 void Api::update_node(Visit visit) {
-  auto body = decode_update_node(visit.http().body);
+  decoded(
+      std::move(visit), [](const std::string& body) { return decode_update_node(body); },
+      [this](Visit v, Result<UpdateNode> body) { update_node_read(std::move(v), std::move(body)); });
+}
+
+void Api::update_node_read(Visit visit, Result<UpdateNode> body) {
   if (!body.ok())
     return visit.refuse(body.error());
   body->name = visit.names[0];
@@ -274,7 +280,15 @@ void Api::own_word(Visit visit, NodeId id) {
   const Node* node = world_.view.tables().node(id);
   if (!node || visit.names[0] != node->meta.name)
     return visit.refuse(denied(format("root of a compute node changes nothing of node {}", visit.names[0])));
-  auto body = decode_update_node(visit.http().body);
+  decoded(
+      std::move(visit), [](const std::string& body) { return decode_update_node(body); },
+      [this, id](Visit v, Result<UpdateNode> body) { own_word_read(std::move(v), id, std::move(body)); });
+}
+
+void Api::own_word_read(Visit visit, NodeId id, Result<UpdateNode> body) {
+  const Node* node = world_.view.tables().node(id);
+  if (!node)
+    return visit.refuse(not_found(format("node {} has gone", visit.names[0])));
   if (!body.ok())
     return visit.refuse(body.error());
   if (!body->drain || body->weight || body->features || body->trust_administrators || body->revoke || body->labels ||

@@ -4,6 +4,7 @@
 
 #include "base/mutant.h"
 #include "controller/reply_buffer.h"
+#include "controller/routes.h"
 #include "controller/test_server.h"
 #include "wire/api.h"
 
@@ -38,6 +39,38 @@ TEST(ApiCosts, ARateIsOneCallersOwn) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(server.call("GET", "/v1/ping").status, 200);  // an administrator
   const std::string metrics = server.call("GET", "/metrics").body;
   EXPECT_NE(metrics.find("lockstep_http_refusals{reason=\"rate\"} 1\n"), std::string::npos) << metrics;
+}
+
+TEST(ApiCosts, ABodyCostsByItsSizeWhateverComesOfIt) {
+  ApiLimits limits;
+  limits.turns.rate_per_s = 1;
+  limits.turns.rate_burst = 20;
+  TestServer server(with(limits));
+  const std::string junk(900 << 10, 'x');
+  EXPECT_EQ(server.call("POST", "/v1/jobs/cancel", junk, local(kAnn)).status, 400);
+  EXPECT_EQ(server.call("POST", "/v1/jobs/cancel", junk, local(kAnn)).status, 429);
+  EXPECT_EQ(server.call("POST", "/v1/jobs/cancel", junk, local(kBob)).status, 400);
+}
+
+TEST(ApiCosts, NoLongBodyIsReadOnTheThreadThatAnswers) {
+  TestServer server;
+  ASSERT_EQ(server.call("POST", "/v1/jobs", submission()).status, 200);
+  const Routes routes;
+  const std::string junk = "{" + std::string(kReadAtOnce, ' ');
+  std::size_t long_ones = 0;
+  for (const Route* row : routes.rows()) {
+    if (row->body_bytes_max <= kReadAtOnce)
+      continue;
+    ++long_ones;
+    std::string path(row->path);
+    if (const auto star = path.find('*'); star != path.npos)
+      path.replace(star, 1, "1");
+    const auto sent = server.send(std::string(row->method), path, junk);
+    EXPECT_FALSE(sent->done()) << row->method << " " << path;
+    server.loop.until([&] { return sent->done(); });
+    EXPECT_EQ(sent->response->status, 400) << row->method << " " << path << ": " << sent->response->body;
+  }
+  EXPECT_GE(long_ones, 15u);
 }
 
 TEST(ApiCosts, LongPollsAndWatchesAreBoundedForEachUser) {

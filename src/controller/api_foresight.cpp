@@ -97,7 +97,12 @@ void Api::explain_job(Visit visit) {
 }
 
 void Api::ask_what_if(Visit visit) {
-  auto changes = decode_changes(visit.http().body);
+  decoded(
+      std::move(visit), [](const std::string& body) { return decode_changes(body); },
+      [this](Visit v, Result<std::vector<ChangeAsk>> changes) { ask_what_if_read(std::move(v), std::move(changes)); });
+}
+
+void Api::ask_what_if_read(Visit visit, Result<std::vector<ChangeAsk>> changes) {
   if (!changes.ok())
     return visit.refuse(changes.error());
   if (const auto days = visit.query("history_days"); !days.empty()) {

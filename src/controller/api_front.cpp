@@ -135,6 +135,26 @@ void Api::run_page_aside(Visit visit, const FrontPage& page) {
     held->refuse(asked.error());
 }
 
+Result<void> Api::do_aside(const Payer& payer, std::function<void()> work, std::function<void()> then) {
+  struct Task {
+    std::function<void()> work, then;
+    std::int64_t took_us = 0;
+  };
+  auto task = std::make_shared<Task>(Task{std::move(work), std::move(then)});
+  return world_.bodies.ask(payer, [this, payer, task]() mutable {
+    const std::int64_t began_us = steady_micros();
+    task->work();
+    task->took_us = steady_micros() - began_us;
+    // What both hold, such as exchanges, belongs to the I/O thread: it is given back whole and never let go here.
+    world_.loop.post([this, payer, task = std::move(task)] {
+      world_.turns.add(payer, [this, task] {
+        world_.turns.costs(task->took_us);
+        task->then();
+      });
+    });
+  });
+}
+
 // --- handlers ---
 
 class Api::Front final : public FrontVisit {
@@ -171,6 +191,10 @@ class Api::Front final : public FrontVisit {
     Command command{caller, std::move(bodies.front()), {}, std::move(read), {}};
     command.also.assign(std::make_move_iterator(bodies.begin() + 1), std::make_move_iterator(bodies.end()));
     api_.commit(visit_, {std::move(command), std::exchange(blobs_, {})}, std::move(then));
+  }
+
+  Result<void> aside(std::function<void()> work, std::function<void()> then) override {
+    return api_.do_aside(visit_.payer, std::move(work), std::move(then));
   }
 
   void answer(HttpResponse response) override {

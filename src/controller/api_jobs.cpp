@@ -393,8 +393,13 @@ void Api::requeue_job(Visit visit) {
 }
 
 void Api::update_job(Visit visit) {
+  decoded(
+      std::move(visit), [](const std::string& body) { return decode_update_job(body); },
+      [this](Visit v, Result<UpdateJob> body) { update_read(std::move(v), std::move(body)); });
+}
+
+void Api::update_read(Visit visit, Result<UpdateJob> body) {
   auto target = parse_job_target(visit.names[0]);
-  auto body = decode_update_job(visit.http().body);
   if (!target.ok() || !body.ok())
     return visit.refuse(target.ok() ? body.error() : target.error());
   body->target = std::move(*target);

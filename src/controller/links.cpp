@@ -1,6 +1,8 @@
 #include "controller/links.h"
 
 #include <cstdio>
+#include <deque>
+#include <optional>
 
 #include "base/log_line.h"
 #include "base/text.h"
@@ -13,9 +15,10 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kMessageBytesMax = 8 << 20;  // of a node: more of it is read than others should wait for
-constexpr std::size_t kCallCost = 2 << 10;         // of memory, besides its bytes
-constexpr std::size_t kStreamCost = 32 << 10;      // of a client's stream, for what is under way on it
+constexpr std::size_t kShortMessageBytes = 64 << 10;  // longer ones are read on another thread
+constexpr std::size_t kMessageBytesMax = 8 << 20;     // of a node: more of it is read than others should wait for
+constexpr std::size_t kCallCost = 2 << 10;            // of memory, besides its bytes
+constexpr std::size_t kStreamCost = 32 << 10;         // of a client's stream, for what is under way on it
 
 // "%41+b" -> "A b" in a query, "A+b" in a path.
 std::string percent_decoded(std::string_view text, bool plus_is_blank) {
@@ -92,6 +95,9 @@ struct LinkHub::Link {
   std::uint64_t next_stream = 2;
   std::map<std::uint64_t, Call> calls;
   std::map<std::uint64_t, Body> bodies;
+  // Messages that wait behind one that is read aside, which stands first: all are taken in their order. Nothing more is
+  // read of the connection until it is empty.
+  std::deque<std::shared_ptr<const std::string>> unread;
   std::shared_ptr<LaunchLane> launches;
 
   FairHold hold() const { return {memory, holder.node_name}; }
@@ -333,7 +339,7 @@ void LinkHub::closed(std::uint64_t id, const std::string& why) {
 
 void LinkHub::frame(const std::shared_ptr<Link>& link, Frame f) {
   switch (static_cast<LinkFrame>(f.type)) {
-    case LinkFrame::kMessage: return message(link, f.payload);
+    case LinkFrame::kMessage: return message(link, std::move(f.payload));
     case LinkFrame::kApiCall:
     case LinkFrame::kOpenStream: return call(link, f);
     case LinkFrame::kStreamClose:
@@ -351,11 +357,49 @@ void LinkHub::frame(const std::shared_ptr<Link>& link, Frame f) {
   }
 }
 
-void LinkHub::message(const std::shared_ptr<Link>& link, const std::string& payload) {
-  auto message = payload.size() <= kMessageBytesMax
-                     ? decode_from_agent(payload)
-                     : Result<FromAgent>(invalid(
-                           format("a message of {} bytes; {} are read at once", payload.size(), kMessageBytesMax)));
+void LinkHub::message(const std::shared_ptr<Link>& link, std::string payload) {
+  if (payload.size() > kMessageBytesMax)
+    return take(link, invalid(format("a message of {} bytes; {} are read at once", payload.size(), kMessageBytesMax)));
+  const bool is_short = payload.size() <= kShortMessageBytes || !handlers_.aside;
+  if (link->unread.empty() && is_short)
+    return take(link, decode_from_agent(payload));
+  link->unread.push_back(std::make_shared<const std::string>(std::move(payload)));
+  if (link->unread.size() > 1)
+    return;
+  link->mux->pause(true);
+  read_next(link);
+}
+
+void LinkHub::read_next(const std::shared_ptr<Link>& link) {
+  while (links_.contains(link->id) && !link->unread.empty()) {
+    if (link->unread.front()->size() > kShortMessageBytes)
+      return read_aside(link);
+    const auto payload = std::move(link->unread.front());
+    link->unread.pop_front();
+    take(link, decode_from_agent(*payload));
+  }
+  if (links_.contains(link->id))
+    link->mux->pause(false);
+}
+
+void LinkHub::read_aside(const std::shared_ptr<Link>& link) {
+  const auto read = std::make_shared<std::optional<Result<FromAgent>>>();
+  const auto done = [this, weak = std::weak_ptr(link), read] {
+    const auto held = weak.lock();
+    if (!held || !links_.contains(held->id))
+      return;
+    held->unread.pop_front();
+    take(held, std::move(**read));
+    read_next(held);
+  };
+  const auto taken = handlers_.aside(
+      link->holder.node_name, [payload = link->unread.front(), read] { read->emplace(decode_from_agent(*payload)); },
+      done);
+  if (!taken.ok())
+    take(link, taken.error());
+}
+
+void LinkHub::take(const std::shared_ptr<Link>& link, Result<FromAgent> message) {
   if (!message.ok()) {
     const Error& why = message.error();
     refuse(*link, why.field.empty() ? why.message : format("{} ({})", why.message, why.field));

@@ -42,6 +42,9 @@ class LinkHub {
     std::function<void(const std::string& node_name, std::string what)> told{};
     // Runs the work, which sends so many bytes for that user of the cluster, when it is their turn. Empty: at once.
     std::function<void(std::uint32_t uid, std::size_t bytes, std::function<void()> work)> in_turn{};
+    // Does the work on another thread, then `then` here. An error: neither. Empty: all is done here.
+    std::function<Result<void>(const std::string& node_name, std::function<void()> work, std::function<void()> then)>
+        aside{};
   };
   explicit LinkHub(Handlers handlers, LinkLimits limits = {});
   ~LinkHub();
@@ -76,7 +79,10 @@ class LinkHub {
   void drop(std::uint64_t id);
   void closed(std::uint64_t id, const std::string& why);
   void frame(const std::shared_ptr<Link>& link, struct Frame frame);
-  void message(const std::shared_ptr<Link>& link, const std::string& payload);
+  void message(const std::shared_ptr<Link>& link, std::string payload);
+  void read_next(const std::shared_ptr<Link>& link);
+  void read_aside(const std::shared_ptr<Link>& link);
+  void take(const std::shared_ptr<Link>& link, Result<FromAgent> message);
   void call(const std::shared_ptr<Link>& link, const struct Frame& frame);
   void collect(const std::shared_ptr<Link>& link, std::uint64_t id, HttpRequest head, std::uint64_t bytes);
   void check_unsent(const std::shared_ptr<Link>& link);

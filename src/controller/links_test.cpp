@@ -116,6 +116,71 @@ TEST_F(LinksTest, ALongMessageIsNotRead) {
   EXPECT_EQ(disconnected_, 1);
 }
 
+// A hub whose long messages are read when the test says so.
+struct ReadElsewhere : testing::Test {
+  std::vector<std::uint32_t> measured;
+  std::vector<std::function<void()>> work, then;
+  std::shared_ptr<TestWire> wire = std::make_shared<TestWire>();
+  std::unique_ptr<LinkHub> hub;
+
+  ReadElsewhere() {
+    LinkHub::Handlers on;
+    std::uint64_t last = 0;
+    on.connected = [&last](std::uint64_t link, const std::string&, const std::string&) { last = link; };
+    on.disconnected = [](std::uint64_t) {};
+    on.message = [](std::uint64_t, const FromAgent&) {};
+    on.welcomed = [](const std::string&) {};
+    on.measured = [this](const std::string&, const Telemetry& told) { measured.push_back(told.load_percent); };
+    on.aside = [this](const std::string& node, std::function<void()> one, std::function<void()> other) -> Result<void> {
+      EXPECT_EQ(node, "n1");
+      work.push_back(std::move(one));
+      then.push_back(std::move(other));
+      return {};
+    };
+    hub = std::make_unique<LinkHub>(std::move(on));
+    hub->add(std::make_unique<TestStream>(wire), {"n1", "serial", "realm", "10.0.0.1"});
+    hub->send({{last, Welcome{}}});
+  }
+  void tell(std::uint32_t load, std::size_t containers) {
+    Telemetry told;
+    told.load_percent = load;
+    ContainerSample one;
+    one.job = JobId(1);
+    one.container = "main";
+    told.containers.assign(containers, one);
+    wire->data(encode_frame(static_cast<std::uint8_t>(LinkFrame::kMessage), 0, encode(FromAgent{told})));
+  }
+};
+
+TEST_F(ReadElsewhere, NothingOvertakesALongMessage) {
+  tell(1, 1);
+  EXPECT_EQ(measured, (std::vector<std::uint32_t>{1}));
+  ASSERT_TRUE(work.empty());
+  tell(2, 2'000);
+  tell(3, 1);
+  tell(4, 2'000);
+  EXPECT_EQ(measured, (std::vector<std::uint32_t>{1}));
+  ASSERT_EQ(work.size(), 1u) << "one at a time";
+  work[0]();
+  then[0]();
+  EXPECT_EQ(measured, (std::vector<std::uint32_t>{1, 2, 3}));
+  ASSERT_EQ(work.size(), 2u);
+  work[1]();
+  then[1]();
+  tell(5, 1);
+  EXPECT_EQ(measured, (std::vector<std::uint32_t>{1, 2, 3, 4, 5}));
+}
+
+TEST_F(ReadElsewhere, ALinkThatHasEndedIsNotHeardAnyMore) {
+  tell(1, 2'000);
+  ASSERT_EQ(work.size(), 1u);
+  work[0]();
+  const auto closed = std::move(wire->closed);
+  closed();
+  then[0]();
+  EXPECT_TRUE(measured.empty());
+}
+
 TEST_F(LinksTest, ALongAnswerTravelsInPartsWithCredit) {
   ask(1);
   ask(3);

@@ -104,23 +104,29 @@ void read_topology(const std::shared_ptr<FrontVisit>& visit) {
 // The body as a record with the name in the path; ?if_seq=N says which version it replaces.
 template <class Put, auto decode>
 void put_record(const std::shared_ptr<FrontVisit>& visit) {
-  auto record = decode(visit->request().body);
-  if (!record.ok())
-    return visit->refuse(record.error());
-  if (!visit->names().empty())
-    record->meta.name = visit->names()[0];
-  Put put{std::move(*record)};
-  put.if_seq = expected_seq(visit->request());
-  commit_one(visit, std::move(put));
+  decode_body(
+      visit, [](const std::string& body) { return decode(body); },
+      [visit](auto record) {
+        if (!record.ok())
+          return visit->refuse(record.error());
+        if (!visit->names().empty())
+          record->meta.name = visit->names()[0];
+        Put put{std::move(*record)};
+        put.if_seq = expected_seq(visit->request());
+        commit_one(visit, std::move(put));
+      });
 }
 
 void put_topology(const std::shared_ptr<FrontVisit>& visit) {
-  auto body = decode_topology(visit->request().body);
-  if (!body.ok())
-    return visit->refuse(body.error());
-  if (body->leaves.empty())
-    return visit->refuse(invalid("a topology without nodes; DELETE forgets it", "leaves"));
-  commit_one(visit, PutTopology{std::move(*body), expected_seq(visit->request())});
+  decode_body(
+      visit, [](const std::string& body) { return decode_topology(body); },
+      [visit](Result<Topology> body) {
+        if (!body.ok())
+          return visit->refuse(body.error());
+        if (body->leaves.empty())
+          return visit->refuse(invalid("a topology without nodes; DELETE forgets it", "leaves"));
+        commit_one(visit, PutTopology{std::move(*body), expected_seq(visit->request())});
+      });
 }
 
 template <class Remove>
@@ -235,8 +241,7 @@ Error in_words_of_the_caller(Error error) {
   return error;
 }
 
-void make_changes(const std::shared_ptr<FrontVisit>& visit) {
-  auto asked = decode_record_changes(visit->request().body);
+void make_changes_read(const std::shared_ptr<FrontVisit>& visit, Result<RecordChanges> asked) {
   if (!asked.ok())
     return visit->refuse(asked.error());
   std::vector<CommandBody> bodies;
@@ -252,6 +257,12 @@ void make_changes(const std::shared_ptr<FrontVisit>& visit) {
   visit->commit(std::move(bodies), [visit](const Result<Answer>& done) {
     answer_done(visit, done.ok() ? done : Result<Answer>(in_words_of_the_caller(done.error())));
   });
+}
+
+void make_changes(const std::shared_ptr<FrontVisit>& visit) {
+  decode_body(
+      visit, [](const std::string& body) { return decode_record_changes(body); },
+      [visit](Result<RecordChanges> asked) { make_changes_read(visit, std::move(asked)); });
 }
 
 // --- rows ---

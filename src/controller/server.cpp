@@ -34,6 +34,7 @@ struct ControllerLoop::Inner {
   std::unique_ptr<HistoryLoop> history;
   std::unique_ptr<ReadLoop> reads;
   std::unique_ptr<QuestionLoop> questions;
+  std::unique_ptr<BodyLoop> bodies;
   std::unique_ptr<CoreLoop> core;
   std::unique_ptr<ActorLoop> planner, collector, front;  // front: null where no front end has an actor
   std::unique_ptr<LiveView> view;
@@ -88,6 +89,7 @@ struct ControllerLoop::Inner {
     engine->teach(TRY(of_history(past_runs(parts.history, engine->state().tables()))));
     reads = std::make_unique<ReadLoop>(snapshot, settings.api.limits.history);
     questions = std::make_unique<QuestionLoop>(*reads, *history, settings.api.limits.questions);
+    bodies = std::make_unique<BodyLoop>(settings.api.limits.bodies);
     view = std::make_unique<LiveView>(snapshot, clock->now());
     for (const auto& reader : settings.api.readers) view->add_reader(reader);
     planner = act("the planner", snapshot,
@@ -157,6 +159,14 @@ struct ControllerLoop::Inner {
     };
     handlers.disconnected = [this](std::uint64_t link) { core->disconnected(link); };
     handlers.message = [this](std::uint64_t link, FromAgent message) { core->receive(link, std::move(message)); };
+    handlers.aside = [this](const std::string& name, std::function<void()> work, std::function<void()> then) {
+      auto both =
+          std::make_shared<std::pair<std::function<void()>, std::function<void()>>>(std::move(work), std::move(then));
+      return bodies->ask({"node " + name, true}, [this, both]() mutable {
+        both->first();
+        parts.loop.post([both = std::move(both)] { both->second(); });
+      });
+    };
     handlers.measured = [this](const std::string& name, Telemetry told) {
       if (const Node* node = view->tables().node(name))
         view->take(*node, std::move(told), clock->now());
@@ -181,16 +191,17 @@ struct ControllerLoop::Inner {
     };
     links = std::make_unique<LinkHub>(std::move(handlers));
     step_io = std::make_unique<StepIo>(parts.loop, *view, *links, *tickets, [this] { return clock->now(); });
-    api = std::make_unique<Api>(Api::World{parts.loop, *core, *history, *reads, *questions, *view, *links, *step_io,
-                                           *tickets, *turns, *waiters, *followers, *presence, *step_presence, *clock,
-                                           [this](const BlobId& id, std::function<void(Result<std::string>)> done) {
-                                             core->post([this, id, done = std::move(done)] {
-                                               auto bytes = std::make_shared<Result<std::string>>(parts.blobs.blob(id));
-                                               parts.loop.post([bytes, done] { done(std::move(*bytes)); });
-                                             });
-                                           },
-                                           watch, plan_refusals},
-                                settings.api, std::move(powers));
+    api = std::make_unique<Api>(
+        Api::World{parts.loop, *core, *history, *reads, *questions, *bodies, *view, *links, *step_io, *tickets, *turns,
+                   *waiters, *followers, *presence, *step_presence, *clock,
+                   [this](const BlobId& id, std::function<void(Result<std::string>)> done) {
+                     core->post([this, id, done = std::move(done)] {
+                       auto bytes = std::make_shared<Result<std::string>>(parts.blobs.blob(id));
+                       parts.loop.post([bytes, done] { done(std::move(*bytes)); });
+                     });
+                   },
+                   watch, plan_refusals},
+        settings.api, std::move(powers));
     api->set_notices([this] { return notices(); });
     for (const auto& reader : settings.api.readers) reader->meet(api->hands());
     for (const auto& [id, job] : view->tables().jobs) note_presence(*job, false);
@@ -417,6 +428,7 @@ void ControllerLoop::start() {
   inner_->history->start();
   inner_->reads->start();
   inner_->questions->start();
+  inner_->bodies->start();
   inner_->planner->start();
   inner_->collector->start();
   if (inner_->front)
@@ -436,6 +448,7 @@ void ControllerLoop::stop() {
     return;
   inner_->asks.post({NodeId{}, "", {}, true});
   inner_->asker.join();
+  inner_->bodies->stop();
   inner_->questions->stop();
   inner_->planner->stop();
   inner_->collector->stop();

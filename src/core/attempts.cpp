@@ -37,12 +37,13 @@ constexpr std::size_t kNodesAtFaultMax = 3;
 
 bool all_stopped(const Txn& txn, const Job& job) { return txn.inner().seats_of(job).live() == 0; }
 
-// The rest of the job is of no use without a lost member: it starts again as a whole, if it may.
+// The rest of the job is of no use without a lost member: it starts again as a whole, if it may. A script that is to
+// survive such a loss (--no-kill) can do without.
 bool needs_all(const JobSpec& spec) {
-  return spec.requeue &&
-         (runs_script(spec) || std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& g) {
-            return g.launch == Launch::kTasks && g.one_failure_restarts_all;
-          }));
+  return spec.requeue && ((runs_script(spec) && !spec.survive_node_loss) ||
+                          std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& g) {
+                            return g.launch == Launch::kTasks && g.one_failure_restarts_all;
+                          }));
 }
 
 std::string hosts_of(const Txn& txn, const Allocation& allocation) {

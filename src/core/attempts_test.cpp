@@ -582,6 +582,25 @@ TEST(Attempts, SurvivesTheLossOfANodeItCanDoWithout) {
   EXPECT_EQ(w.state_of(job), JobState::kCompleted);
 }
 
+TEST(Attempts, AScriptThatMayBeRequeuedSurvivesWhatItCanDoWithoutIfItSaysSo) {
+  World w(2);
+  JobSpec spec = World::batch(2);
+  ASSERT_TRUE(spec.requeue);
+  spec.survive_node_loss = true;
+  const JobId job = w.submit(spec);
+  w.settle();
+  const std::uint32_t head = w.first_node(job);
+  w.lose(3 - head);
+  EXPECT_EQ(w.state_of(job), JobState::kRunning);
+  w.fence(3 - head);
+  w.obey();
+  EXPECT_EQ(w.state_of(job), JobState::kRunning);
+  w.lose(head);  // the script was there
+  w.fence(head);
+  w.obey();
+  EXPECT_EQ(w.state_of(job), JobState::kPending) << "it may start again";
+}
+
 TEST(Attempts, TooManyRequeuesAreHeld) {
   CoreSettings settings;
   settings.requeues_max = 2;

@@ -206,6 +206,40 @@ TEST(Submit, GpusThatNoNodeHasAreSpreadOverAsFewAsCanBe) {
   EXPECT_EQ(w.job(w.submit(spec)).spec->groups[0].nodes, (CountRange{0, 0}));
 }
 
+TEST(Submit, GpusAreSpreadAsTheCoresAndTheMemoryOfEachAllow) {
+  World w(3);
+  JobSpec spec = World::batch();
+  GroupSpec& group = spec.groups[0];
+  group.nodes = {0, 0};
+  group.tasks_per_node = 0;
+  group.per_task = {};
+  group.cores_per_device = 4;
+  group.per_job = {{"gpu", "", 8}};  // a node of 16 cores has those of four
+  const auto nodes_of = [&] {
+    const JobId job = w.submit(spec);
+    w.settle();
+    EXPECT_EQ(w.state_of(job), JobState::kRunning);
+    const auto nodes = w.job(job).allocation ? w.job(job).allocation->tres.nodes : 0;
+    EXPECT_EQ(w.job(job).allocation->tres.gpus, static_cast<std::int64_t>(group.per_job[0].count));
+    w.must(CancelJob{{job, {}}});
+    w.obey();
+    return nodes;
+  };
+  EXPECT_EQ(nodes_of(), 2);
+  group.cores_per_device = 0;
+  group.per_task.cores = 1;
+  group.memory_per_device_mb = 16'000;  // of 64,000
+  EXPECT_EQ(nodes_of(), 2);
+  group.memory_per_device_mb = 0;
+  group.per_job = {{"gpu", "", 12}};
+  group.only_nodes = {"n3"};
+  group.nodes = {1, 1};  // as the command line counts those named
+  EXPECT_EQ(nodes_of(), 2);
+  group.only_nodes = {"n2", "n3"};
+  group.nodes = group.tasks = {2, 2};
+  EXPECT_EQ(nodes_of(), 2);
+}
+
 TEST(Submit, ExclusiveHoldsEverythingOfItsNodes) {
   World w(2);
   JobSpec spec = World::batch(1);
@@ -434,6 +468,24 @@ TEST(Timers, LimitWarnsThenStrikes) {
   EXPECT_EQ(w.state_of(job), JobState::kTimeout);
   EXPECT_EQ(w.job(job).end_reason, "TimeLimit");
   EXPECT_EQ(w.job(job).exit.signal, 15);
+}
+
+TEST(Timers, AWarningThatIsDueAtTheStartComesWhenTheJobIsThere) {
+  for (const auto& [limit, ahead, due] :
+       {std::tuple(minutes(1), seconds(90), seconds(30)), std::tuple(minutes(10), minutes(10), seconds(30)),
+        std::tuple(seconds(20), minutes(1), seconds(10)), std::tuple(minutes(10), minutes(9), minutes(1))}) {
+    World w(1);
+    JobSpec spec = World::batch();
+    spec.time_limit = limit;
+    spec.signal_ahead = {10, ahead, false};
+    const JobId job = w.submit(spec);
+    w.settle();
+    w.pass(due - millis(1));
+    EXPECT_FALSE(w.job(job).warned) << limit.us << " " << ahead.us;
+    w.pass(millis(1));
+    EXPECT_TRUE(w.job(job).warned) << limit.us << " " << ahead.us;
+    EXPECT_EQ(w.state_of(job), JobState::kRunning);
+  }
 }
 
 TEST(Timers, BeginFollowsTheWallClock) {

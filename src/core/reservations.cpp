@@ -113,7 +113,7 @@ Result<const Partition*> partition_of(const Txn& txn, const Reservation& r) {
   const Partition* partition =
       r.partition.empty() ? txn.tables().default_partition() : txn.tables().partition(r.partition);
   if (!partition)
-    return invalid(format("invalid partition specified: {}", r.partition.empty() ? "(no default)" : r.partition),
+    return invalid(format("Invalid partition name specified: {}", r.partition.empty() ? "(no default)" : r.partition),
                    "partition");
   return partition;
 }
@@ -164,10 +164,18 @@ Result<void> check_nodes(const Txn& txn, Reservation& r) {
     if (const std::string objection = choice.objection(*node); !objection.empty())
       return conflict("Requested nodes are busy: " + objection);
   }
-  if (!all)
-    for (const std::string& name : r.nodes)
-      if (!txn.tables().node(name))
-        return invalid(format("Invalid node name specified: {}", name), "nodes");
+  if (all)
+    return {};
+  std::int64_t cores = 0;
+  for (const std::string& name : r.nodes) {
+    const Node* node = txn.tables().node(name);
+    if (!node)
+      return invalid(format("Invalid node name specified: {}", name), "nodes");
+    cores += node->cores;
+  }
+  if (r.spec_nodes && r.tres.cpu > cores)
+    return conflict(
+        format("Requested nodes are busy: {} cores are asked for, the nodes named have {}", r.tres.cpu, cores));
   return {};
 }
 
@@ -256,6 +264,8 @@ Result<Answer> put_reservation(Txn& txn, const PutReservation& ask) {
       r.duration.us > 0)
     return invalid(format("reservation {} would be over already", r.meta.name), "start_us");
   TRY(check_names_known(txn.tables(), r));
+  if (!r.partition.empty())
+    TRY(partition_of(txn, r));
   if (!r.features.empty())
     TRY(check_constraint(r.features));
   const bool by_number = r.node_count > 0 || r.tres.cpu > 0 || r.tres.gpus > 0;

@@ -114,6 +114,19 @@ TEST(Reservations, BusyNodesUnlessJobsAreIgnored) {
   w.must(PutReservation{other});
 }
 
+TEST(Reservations, PartitionsAndCoresAreThoseThatThereAre) {
+  World w(2);
+  Reservation r = reservation(w, hours(1), hours(1));
+  r.partition = "nosuch";
+  EXPECT_EQ(w.refused(PutReservation{r}), Errc::kInvalid);
+  r.partition.clear();
+  r.spec_nodes = true;
+  r.tres.cpu = World::kCores + 1;
+  EXPECT_EQ(w.refused(PutReservation{r}), Errc::kConflict);
+  r.tres.cpu = World::kCores;
+  w.must(PutReservation{r});
+}
+
 TEST(Reservations, ContradictionsAreRefused) {
   World w(1);
   Reservation r = reservation(w, hours(1), hours(1));
@@ -240,6 +253,19 @@ TEST(Reservations, WhatRunsStaysWhenItShrinksAndEndsWithItsWindow) {
   EXPECT_FALSE(w.state.tables().reservation("class"));
 }
 
+TEST(Reservations, AJobWithoutATimeLimitStartsAndEndsWithTheWindow) {
+  World w(1);
+  w.must(PutReservation{reservation(w, {}, hours(1))});
+  const JobId open = w.submit(job_in("class", {}));
+  w.settle();
+  EXPECT_EQ(w.state_of(open), JobState::kRunning);
+  w.pass(minutes(59));
+  EXPECT_EQ(w.state_of(open), JobState::kRunning);
+  w.pass(minutes(2));
+  w.obey();
+  EXPECT_EQ(w.state_of(open), JobState::kTimeout);
+}
+
 TEST(Reservations, FlexibleOnesDoNotEndTheirJobs) {
   World w(1);
   Reservation r = reservation(w, {}, hours(5));
@@ -257,7 +283,12 @@ TEST(Reservations, ItsJobsWaitOnOrGoElsewhereWhenItIsOver) {
   World w(1);
   Reservation r = reservation(w, {}, hours(1));
   w.must(PutReservation{r});
-  const JobId held = w.submit(job_in("class", hours(2)));  // longer than the window
+  const auto late = [&] {  // it may not start before the window is over
+    JobSpec spec = job_in("class", hours(2));
+    spec.begin = WallTime{w.now.us + minutes(90).us};
+    return spec;
+  };
+  const JobId held = w.submit(late());
   w.pass(hours(2));
   w.settle();
   EXPECT_EQ(w.state_of(held), JobState::kPending);
@@ -270,8 +301,8 @@ TEST(Reservations, ItsJobsWaitOnOrGoElsewhereWhenItIsOver) {
   r = reservation(w, {}, hours(1));
   r.no_hold_jobs_after = true;
   w.must(PutReservation{r});
-  const JobId free = w.submit(job_in("class", hours(2)));
-  JobSpec element = job_in("class", hours(2));
+  const JobId free = w.submit(late());
+  JobSpec element = late();
   const JobId array = w.submit_array(element, "1-2");
   w.settle();
   EXPECT_EQ(w.state_of(free), JobState::kPending);

@@ -138,6 +138,37 @@ std::uint32_t capacity_of(const Spot& spot, const Job& job, const StepSpec& spec
   return tasks;
 }
 
+// --gpu-bind=single:N, which --ntasks-per-gpu is as well: so many tasks share a GPU. 0: nothing says so.
+std::uint32_t tasks_of_gpu(const StepSpec& spec) {
+  constexpr std::string_view kSingle = "single:";
+  const auto bind = std::ranges::find(spec.options, "gpu-bind", &std::pair<std::string, std::string>::first);
+  if (bind == spec.options.end())
+    return 0;
+  const auto at = bind->second.find(kSingle);
+  const auto each =
+      at == std::string::npos ? std::nullopt : parse_uint(std::string_view(bind->second).substr(at + kSingle.size()));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(each.value_or(0), kTasksPerNodeMax));
+}
+
+std::uint32_t gpus_on(const Spot& spot) {
+  std::uint32_t count = static_cast<std::uint32_t>(spot.slices.size());
+  spot.devices.for_each([&](std::uint32_t i) { count += spot.node->devices[i].kind == "gpu"; });
+  return count;
+}
+
+// Where so many tasks share a GPU, no node takes more than its GPUs are for while others have GPUs left.
+void bound_by_gpus(std::vector<Spot>& spots, std::uint32_t tasks, std::uint32_t each) {
+  std::vector<std::uint32_t> bounds;
+  std::uint64_t sum = 0;
+  for (const Spot& spot : spots) {
+    bounds.push_back(std::min(spot.capacity, std::min(gpus_on(spot), kTasksPerNodeMax) * each));
+    sum += bounds.back();
+  }
+  if (sum < tasks)
+    return;
+  for (std::size_t i = 0; i < spots.size(); ++i) spots[i].capacity = bounds[i];
+}
+
 // The same number everywhere as far as capacities allow; the plan of the allocation itself where it adds up.
 void share_tasks(std::vector<Spot>& spots, std::uint32_t tasks) {
   std::uint64_t planned = 0;
@@ -211,10 +242,37 @@ Error too_few_programs(const StepSpec& spec, std::uint64_t tasks) {
   return invalid(format("names programs for {} tasks; the step has {}", spec.multi_prog.size(), tasks), "multi_prog");
 }
 
+// How many of all the step's devices each spot has: one, as many as its tasks are of all tasks, and what others have no
+// room for. What is left over has no place.
+struct SharedDevices {
+  std::vector<std::uint32_t> of_spot;
+  std::uint32_t left = 0;
+};
+SharedDevices share_devices(const std::vector<Spot>& spots, std::uint32_t total) {
+  SharedDevices out{std::vector<std::uint32_t>(spots.size()), total};
+  std::uint64_t tasks = 0;
+  for (const Spot& spot : spots) tasks += spot.tasks;
+  const auto take = [&](std::size_t i, std::uint64_t more) {
+    const auto room = std::uint64_t{spots[i].devices.count()} - out.of_spot[i];
+    const auto here = static_cast<std::uint32_t>(std::min({more, room, std::uint64_t{out.left}}));
+    out.of_spot[i] += here;
+    out.left -= here;
+  };
+  for (std::size_t i = 0; i < spots.size(); ++i) take(i, 1);
+  for (std::size_t i = 0; i < spots.size(); ++i) {
+    const std::uint64_t share = std::uint64_t{total} * spots[i].tasks / tasks;
+    take(i, share - std::min<std::uint64_t>(share, out.of_spot[i]));
+  }
+  for (std::size_t i = 0; i < spots.size(); ++i) take(i, out.left);
+  return out;
+}
+
 // What a finished choice of spots takes, in rank order.
 Result<Layout> places_of(const std::vector<Spot>& spots, const Job& job, const StepSpec& spec,
                          const std::vector<std::vector<std::uint32_t>>& ranks) {
-  std::uint32_t total_left = spec.devices_total;
+  const SharedDevices shared = share_devices(spots, spec.devices_total);
+  if (shared.left > 0)
+    return Layout();
   std::vector<StepPlace> places;
   for (std::size_t i = 0; i < spots.size(); ++i) {
     const Spot& spot = spots[i];
@@ -229,14 +287,8 @@ Result<Layout> places_of(const std::vector<Spot>& spots, const Job& job, const S
       place.devices = spot.devices;
     } else {
       auto asks = asks_on(spec, spot.tasks);
-      if (spec.devices_total > 0) {
-        const auto still_to_come = static_cast<std::uint32_t>(spots.size() - 1 - i);
-        const std::uint32_t here =
-            std::min(total_left > still_to_come ? total_left - still_to_come : 0u, spot.devices.count());
-        if (here > 0)
-          asks.push_back(part_of_total(spec, here));
-        total_left -= here;
-      }
+      if (shared.of_spot[i] > 0)
+        asks.push_back(part_of_total(spec, shared.of_spot[i]));
       const auto chosen = choose_devices(*spot.node, spot.devices, asks);
       if (!chosen)
         return Layout();
@@ -245,8 +297,6 @@ Result<Layout> places_of(const std::vector<Spot>& spots, const Job& job, const S
     place.slices = choose_slices(spot, spec);
     places.push_back(std::move(place));
   }
-  if (total_left > 0)
-    return Layout();
   return std::optional(std::move(places));
 }
 
@@ -401,6 +451,8 @@ Result<Layout> try_layout(const Tables& tables, const Job& job, const StepSpec& 
                                              [](std::uint64_t sum, const Spot& s) { return sum + s.capacity; });
   if (tasks < spots.size() || tasks > room)
     return Layout();
+  if (const std::uint32_t each = tasks_of_gpu(spec))
+    bound_by_gpus(spots, tasks, each);
   share_tasks(spots, tasks);
   std::erase_if(spots, [](const Spot& spot) { return spot.tasks == 0; });
   return places_of(spots, job, spec, ranks_of(spots, spec));

@@ -93,6 +93,37 @@ TEST_F(StepLayout, AStepBeginsAtANodeThatTheJobHas) {
   EXPECT_EQ(made(spec), format("the step is to begin at node 2, counted from 0, but job {} holds 2", job_.value));
 }
 
+// As --ntasks-per-gpu=N and --gpu-bind=single:N want it: no GPU has more than N tasks, and none is idle.
+TEST_F(StepLayout, TasksThatShareAGpuAreWhereGpusAre) {
+  JobSpec uneven = World::interactive(2);
+  uneven.groups[0].tasks = {4, 4};
+  uneven.groups[0].tasks_per_node = 0;
+  uneven.groups[0].per_job = {{"gpu", "", 4}};
+  w_.must(CancelJob{{job_, {}}});
+  w_.obey();
+  job_ = w_.submit(uneven);
+  w_.settle();
+  ASSERT_EQ(w_.state_of(job_), JobState::kRunning);
+  StepSpec spec = step("", 8);
+  spec.overcommit = true;
+  EXPECT_EQ(made(spec), "n1:0,1,2,3 n2:4,5,6,7");
+  spec.options = {{"gpu-bind", "single:2"}};
+  EXPECT_EQ(made(spec), "n1:0,1,2,3,4,5 n2:6,7");
+  spec.options = {{"gpu-bind", "verbose,single:1"}};
+  EXPECT_EQ(made(spec), "n1:0,1,2,3 n2:4,5,6,7") << "there are not enough of them anyway";
+}
+
+TEST_F(StepLayout, GpusOfAllTheStepAreWhereItsTasksAre) {
+  StepSpec spec = step("", 4);
+  spec.devices_total = 4;
+  const auto outcome = apply(w_.state, ask(job_, spec), w_.now);
+  ASSERT_TRUE(outcome.ok());
+  for (const StepPlace& place : w_.state.tables().step(job_, outcome->answer.step)->places) {
+    EXPECT_EQ(place.ranks.size(), 2u);
+    EXPECT_EQ(place.devices.count(), 2u);
+  }
+}
+
 TEST(FirstStep, HasANodeOfItsJob) {
   World w(2);
   SubmitJob ask{.spec = std::make_shared<const JobSpec>(World::interactive(2))};

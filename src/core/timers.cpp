@@ -32,6 +32,16 @@ Instant pending_deadline(const ClusterState::Inner& inner, const JobSpec& spec) 
   return std::max(at, Instant{1});
 }
 
+// --signal is as long ahead of the limit as it says, but not at the start: who is meant is to be there, and to have
+// said what he does with it. Slurm looks at limits every half minute, so its jobs have as much on the average.
+constexpr Duration kWarnBehindStart = seconds(30);
+
+Instant warning_of(const Job& job) {
+  const Instant from = std::min(job.started, job.limit_end);
+  const Duration half{(job.limit_end - from).us / 2};
+  return std::max(job.limit_end - job.spec->signal_ahead.ahead, from + std::min(kWarnBehindStart, half));
+}
+
 void limit_struck(Txn& txn, const Job& job, JobState state, const char* reason) {
   if (!end_with_its_step(txn, job))
     end_attempt(txn, job, {.state = state, .reason = reason});
@@ -176,7 +186,7 @@ class TimersOf {
       return;
     add(limit_strikes(inner_, job_), TimerKind::kLimit);
     if (spec_.signal_ahead.signal != 0 && !job_.warned)
-      add(job_.limit_end - spec_.signal_ahead.ahead, TimerKind::kWarn);
+      add(warning_of(job_), TimerKind::kWarn);
   }
 
   const ClusterState::Inner& inner_;

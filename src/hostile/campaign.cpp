@@ -15,6 +15,7 @@ namespace {
 
 constexpr Duration kPatience = seconds(20);  // an honest answer never takes so long
 constexpr std::uint32_t kUsers[] = {0, 61'001, 61'002, 61'003};
+constexpr std::uint32_t kNobodysUid = 61'008;  // whose secrets strangers write who are told what they wrote
 
 class Campaign {
  public:
@@ -187,7 +188,7 @@ class Campaign {
       request.peer = local(uid);
     } else {
       const Peer peer = somebody(uid, admin);
-      request = grammar_.request(uid == UINT32_MAX ? 0 : uid);
+      request = grammar_.request(uid == UINT32_MAX ? kNobodysUid : uid);
       request.peer = peer;
     }
     return request;

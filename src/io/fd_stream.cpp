@@ -169,11 +169,7 @@ struct FdStream::Inner : std::enable_shared_from_this<FdStream::Inner> {
         return;
       }
       if (n < 0) {
-        const std::string why = std::strerror(errno);
-        out.clear();
-        sealed.clear();
-        unsent = 0;
-        peer_ended(why);
+        nobody_reads(std::strerror(errno));
         return;
       }
       budget -= std::min(budget, static_cast<std::size_t>(n));
@@ -183,6 +179,18 @@ struct FdStream::Inner : std::enable_shared_from_this<FdStream::Inner> {
     }
     if (unsent == 0)
       all_sent();
+  }
+
+  void nobody_reads(const std::string& why) {
+    out.clear();
+    sealed.clear();
+    out_offset = sealed_offset = unsent = unsent_sealed = 0;
+    if (closing || !hears_out || !data)
+      return peer_ended(why);
+    deaf = true;
+    if (drained)
+      (*std::shared_ptr(drained))();  // whoever reads no more until we have sent reads on
+    arm_read();
   }
 
   // What goes to the socket next: ciphertext with TLS.
@@ -351,6 +359,8 @@ struct FdStream::Inner : std::enable_shared_from_this<FdStream::Inner> {
   bool closing = false;    // close() was called: send, then end
   bool shut_down = false;  // everything was sent after close()
   bool notified = false;   // TLS close_notify is queued
+  bool hears_out = false;  // see hear_out()
+  bool deaf = false;       // the peer reads nothing any more
   bool ended = false;      // the peer's end, or an error
 };
 
@@ -385,7 +395,7 @@ void FdStream::on_close(std::function<void()> callback) {
 
 void FdStream::write(std::string bytes) {
   Inner& s = *inner_;
-  if (bytes.empty() || s.closing || s.ended)
+  if (bytes.empty() || s.closing || s.ended || s.deaf)
     return;
   s.unsent += bytes.size();
   s.drain_due = true;
@@ -411,6 +421,8 @@ void FdStream::pause(bool reading_paused) {
 void FdStream::close() { inner_->close_gently(); }
 
 void FdStream::read_at_most(std::size_t bytes) { inner_->at_once = bytes; }
+
+void FdStream::hear_out() { inner_->hears_out = true; }
 
 void FdStream::keep(std::shared_ptr<void> until_closed) {
   if (inner_->fd.is_open())

@@ -27,6 +27,8 @@ class FdStream final : public Stream {
 
   // At most so much is read before the listener is asked again: little, while nobody has said what it may keep.
   void read_at_most(std::size_t bytes);
+  // A peer that reads nothing any more has ended when what it had said before was heard, not when a write fails.
+  void hear_out();
   // Kept until the descriptor is closed, which may be after this object is gone: what counts it against its caller.
   void keep(std::shared_ptr<void> until_closed);
   // Bytes that were read too far; the next listener gets them first.

@@ -4,6 +4,7 @@
 #include <boost/beast/http/error.hpp>
 #include <optional>
 
+#include "base/http_head.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -28,10 +29,18 @@ class RequestParser final : public http::basic_parser<true> {
   bool expects_continue = false;
   bool has_upgrade = false;
   bool takes_chunks = false;
-  bool is_allowed = false;  // the body may come
+  bool is_allowed = false;       // the body may come
+  std::optional<Error> unclear;  // its head could be understood in two ways
 
  private:
   static std::string text(string_view view) { return {view.data(), view.size()}; }
+
+  void judge(Result<void> framing, error_code& error) {
+    if (framing.ok())
+      return;
+    unclear = std::move(framing).error();
+    error = http::error::bad_field;
+  }
 
   void on_request_impl(http::verb, string_view method, string_view target, int version, error_code& error) override {
     takes_chunks = version >= 11;
@@ -54,11 +63,13 @@ class RequestParser final : public http::basic_parser<true> {
       has_upgrade = true;
     std::string key = text(name_text);
     for (char& c : key) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    if (judge(framing_.take(key, {value.data(), value.size()}), error); error)
+      return;
     auto [it, is_new] = request.headers.try_emplace(std::move(key), value.data(), value.size());
     if (!is_new)
       it->second.append(", ").append(value.data(), value.size());
   }
-  void on_header_impl(error_code&) override {}
+  void on_header_impl(error_code& error) override { judge(framing_.settle(takes_chunks ? 1 : 0), error); }
 
   void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
     if (length)
@@ -69,7 +80,8 @@ class RequestParser final : public http::basic_parser<true> {
     return body.size();
   }
   void on_chunk_header_impl(std::uint64_t, string_view extensions, error_code& error) override {
-    if (extensions.size() > line_bytes_)
+    const std::string_view said(extensions.data(), extensions.size());
+    if (said.size() > line_bytes_ || said.find_first_of("\r\n") != said.npos)
       error = http::error::bad_chunk_extension;
   }
   std::size_t on_chunk_body_impl(std::uint64_t, string_view body, error_code&) override {
@@ -79,7 +91,16 @@ class RequestParser final : public http::basic_parser<true> {
   void on_finish_impl(error_code&) override {}
 
   std::size_t line_bytes_, trailer_bytes_ = 0;
+  BodyFraming framing_;
 };
+
+// Beast joins a line that begins with a blank to the one before; others read it as a field of its own, or not at all.
+bool has_folded_line(std::string_view lines) {
+  for (std::size_t end = lines.find('\n'); end != lines.npos; end = lines.find('\n', end + 1))
+    if (end + 1 < lines.size() && (lines[end + 1] == ' ' || lines[end + 1] == '\t'))
+      return true;
+  return false;
+}
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9')
@@ -169,9 +190,20 @@ HttpParser::Fed HttpParser::feed(std::string_view bytes) {
                           format("a body of {} bytes where {} are allowed", *announced_bytes(), inner_->allowed_bytes));
   error_code error;
   while (fed.consumed < bytes.size() && !parser.is_done() && !inner_->awaits_permission()) {
+    const bool in_head = !parser.is_header_done();
     const std::size_t n =
         parser.put(boost::asio::const_buffer(bytes.data() + fed.consumed, bytes.size() - fed.consumed), error);
+    if (in_head && has_folded_line(bytes.substr(fed.consumed, n)))
+      return inner_->refuse(fed.consumed, 400, "a header that goes on in the next line");
     fed.consumed += n;
+    if (parser.unclear)
+      return inner_->refuse(fed.consumed, parser.unclear->code == Errc::kUnsupported ? 501 : 400,
+                            parser.unclear->message);
+    if (in_head && parser.is_header_done()) {  // what follows the body changes none of these
+      inner_->keep_alive = parser.keep_alive();
+      inner_->takes_chunks = parser.takes_chunks;
+      inner_->upgrade = parser.upgrade() && parser.has_upgrade;
+    }
     if (error != http::error::need_more && error)
       return inner_->refuse(fed.consumed,
                             error == http::error::body_limit     ? 413
@@ -190,9 +222,6 @@ HttpParser::Fed HttpParser::feed(std::string_view bytes) {
     return fed;
   }
   fed.progress = Progress::kMessage;
-  inner_->keep_alive = parser.keep_alive();
-  inner_->takes_chunks = parser.takes_chunks;
-  inner_->upgrade = parser.upgrade() && parser.has_upgrade;
   return fed;
 }
 

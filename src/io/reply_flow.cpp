@@ -1,8 +1,8 @@
 #include "io/reply_flow.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/http_head.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -23,8 +23,9 @@ Result<bool> ReplyFlow::line(std::string_view& bytes, std::string& out) {
   bytes.remove_prefix(end == bytes.npos ? bytes.size() : end + 1);
   if (end == std::string_view::npos)
     return false;
-  if (held_.ends_with('\r'))
-    held_.pop_back();
+  if (!held_.ends_with('\r'))
+    return broken("a line of its body ends without a carriage return");
+  held_.pop_back();
   out = std::exchange(held_, {});
   return true;
 }
@@ -85,53 +86,30 @@ Result<bool> ReplyFlow::feed(std::string_view bytes) {
 }
 
 Result<void> ReplyFlow::read_chunk_size(std::string_view line) {
-  const std::string_view digits = trim(line.substr(0, line.find(';')));
-  std::uint64_t size = 0;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), size, 16);
-  if (digits.empty() || read.ec != std::errc() || read.ptr != digits.data() + digits.size())
+  const auto size = parse_chunk_line(line);
+  if (!size)
     return broken("a chunk has no size");
-  left_ = size;
-  state_ = size == 0 ? State::kTrailer : State::kChunk;
+  left_ = *size;
+  state_ = left_ == 0 ? State::kTrailer : State::kChunk;
   return {};
 }
 
 Result<void> ReplyFlow::read_head(std::string_view text) {
-  const auto first = text.find("\r\n");
-  const std::string_view start = text.substr(0, first);
-  const auto status = start.size() >= 12 && start.starts_with("HTTP/1.") && start[8] == ' '
-                          ? parse_uint(start.substr(9, 3))
-                          : std::nullopt;
-  if (!status || *status < 100 || *status > 599)
-    return broken("it begins with no status");
-  ReplyHead head{static_cast<int>(*status), {}};
-  bool chunked = false;
-  std::optional<std::uint64_t> length;
-  std::string_view rest = first == text.npos ? std::string_view() : text.substr(first + 2);
-  while (!rest.empty()) {
-    const auto end = rest.find("\r\n");
-    const std::string_view one = rest.substr(0, end);
-    rest = end == rest.npos ? std::string_view() : rest.substr(end + 2);
-    const auto colon = one.find(':');
-    if (colon == one.npos || colon == 0)
-      return broken("a header has no name");
-    std::string name = lower(one.substr(0, colon));
-    const std::string_view value = trim(one.substr(colon + 1));
-    if (name == "transfer-encoding")
-      chunked = lower(value).ends_with("chunked");
-    if (name == "content-length") {
-      const auto number = parse_uint(value);
-      if (!number || (length && *length != *number))
-        return broken("its length is none");
-      length = *number;
-    }
-    head.headers.emplace_back(std::move(name), std::string(value));
-  }
-  if (*status < 200 && *status != 101)
+  auto head = parse_reply_head(text);
+  if (!head.ok())
+    return broken(head.error().message);
+  const int status = head->status;
+  if (status < 200 && status != 101)
     return {};
-  const bool empty = !has_body_ || *status == 101 || *status == 204 || *status == 304 || (!chunked && length == 0);
+  const auto length = head->framing.length();
   left_ = length.value_or(0);
-  state_ = empty ? State::kDone : chunked ? State::kChunkSize : length ? State::kLength : State::kUntilClose;
-  on_head_(std::move(head));
+  if (!has_body_ || status == 101 || status == 204 || status == 304 || length == 0)
+    state_ = State::kDone;
+  else if (head->framing.chunked())
+    state_ = State::kChunkSize;
+  else
+    state_ = length ? State::kLength : State::kUntilClose;
+  on_head_({status, std::move(head->fields)});
   return {};
 }
 

@@ -142,6 +142,7 @@ class RealShims final : public Shims {
   }
   void forget(const WorkId& key) override;
   Result<std::vector<WorkId>> recover() override;
+  void reap_orphans() override;
 
  private:
   struct Entry {
@@ -176,6 +177,7 @@ class RealShims final : public Shims {
   void line(const WorkId& key, Entry& entry, const std::string& text);
   void connection_ended(const WorkId& key);
   void look_at(const WorkId& key);
+  std::set<pid_t> live_but(const Entry* entry) const;
   std::size_t kill_leftovers(const Entry& entry, const ShimRecords& records);
   bool is_gone(const Entry& entry) const;
   bool others_known(const Entry& entry) const;
@@ -514,14 +516,21 @@ void RealShims::look_at(const WorkId& key) {
   later(kConnectAgain, [this, key] { look_at(key); });  // alive, and about to make its socket
 }
 
-// Its tasks have us as their parent now, or somebody above us; their sessions help where neither can be told apart.
-std::size_t RealShims::kill_leftovers(const Entry& entry, const ShimRecords& records) {
+std::set<pid_t> RealShims::live_but(const Entry* entry) const {
   std::set<pid_t> live = ending_;
   live.insert(maker_.nursery());
   for (const auto& [key, other] : shims_)
     for (const pid_t pid : {other.pid, other.peer})
-      if (pid > 0 && &other != &entry)
+      if (pid > 0 && &other != entry)
         live.insert(pid);
+  return live;
+}
+
+void RealShims::reap_orphans() { lockstep::reap_orphans(live_but(nullptr)); }
+
+// Its tasks have us as their parent now, or somebody above us; their sessions help where neither can be told apart.
+std::size_t RealShims::kill_leftovers(const Entry& entry, const ShimRecords& records) {
+  const std::set<pid_t> live = live_but(&entry);
   const std::int64_t since = records.pids.empty() ? 0 : records.pids.front().started_us;
   std::size_t in_group = 0;
   if (const auto key = parse_work_id(entry.name); key && isolation_.groups) {

@@ -43,7 +43,8 @@ class Mux : public std::enable_shared_from_this<Mux> {
   std::size_t unsent() const { return connection_->unsent(); }
   std::uint64_t frames() const { return frames_; }  // received so far: grows while the peer is alive
   bool closed() const { return closed_; }
-  void close(std::string why);  // as if the peer had: every stream ends
+  void pause(bool paused) { connection_->pause(paused); }  // what the peer sends is left unread
+  void close(std::string why);                             // as if the peer had: every stream ends
   void silence() { handlers_ = {}; }
 
  private:

@@ -80,6 +80,8 @@ class Shims {
   virtual void forget(const WorkId& key) = 0;  // the result is acknowledged: remove its directory
   // What survived the agent: live and ended shims whose result was not forgotten. Their events follow again.
   virtual Result<std::vector<WorkId>> recover() = 0;
+  // Processes of this program have ended: takes away those that came to it from others and that nobody waits for.
+  virtual void reap_orphans() {}
 };
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -60,6 +61,11 @@ class FrontVisit {
   virtual void commit_judged(std::vector<CommandBody> bodies, Reading read,
                              std::function<void(Result<Answer>)> then) = 0;
 
+  // Does the work beside the I/O thread, when it is its caller's turn there, then `then` here: for what takes long and
+  // looks at nothing that changes meanwhile. Its time is charged to the caller. kExhausted: too many of the caller's
+  // are waiting; neither is called then.
+  virtual Result<void> aside(std::function<void()> work, std::function<void()> then) = 0;
+
   virtual void answer(HttpResponse response) = 0;
   virtual void refuse(const Error& why, int status = 0) = 0;  // 0: as the error's code says
   virtual void write(PageReply reply) = 0;                    // a long answer, piece by piece
@@ -77,6 +83,23 @@ class FrontVisit {
                                           const std::map<std::string, std::string>& headers = {}) = 0;
 };
 using FrontHandler = std::function<void(std::shared_ptr<FrontVisit>)>;
+
+// Bytes of a body that are read where the request is answered; longer ones are read aside.
+inline constexpr std::size_t kReadAtOnce = 16 << 10;
+
+// The body as `decode` reads it, aside where it is long; then `then` has it. A caller who has too many waiting is
+// refused.
+template <class Decode, class Then>
+void decode_body(const std::shared_ptr<FrontVisit>& visit, Decode decode, Then then) {
+  using Body = decltype(decode(visit->request().body));
+  if (visit->request().body.size() <= kReadAtOnce)
+    return then(decode(visit->request().body));
+  const auto body = std::make_shared<std::optional<Body>>();
+  if (const auto taken = visit->aside([visit, decode, body] { body->emplace(decode(visit->request().body)); },
+                                      [body, then]() mutable { then(std::move(**body)); });
+      !taken.ok())
+    visit->refuse(taken.error());
+}
 
 struct FrontPage {
   PageKind kind = PageKind::kLive;
@@ -118,6 +141,8 @@ class FrontReader {
   virtual void meet(const std::shared_ptr<FrontHands>& /*hands*/) {}
   // before: the tables as they were without this change.
   virtual void change(const Tables& before, const Change& change) = 0;
+  // What it counts, in Prometheus' text format; part of the cluster's own page.
+  virtual std::string metrics() const { return {}; }
   // A node has told what it measured; it stands in `live`.
   virtual void measured(const Tables& /*tables*/, const LiveUse& /*live*/, const Node& /*node*/) {}
 };

@@ -261,6 +261,36 @@ TEST(Place, DevicesPerJobAreSpreadOverItsNodes) {
   EXPECT_EQ((*grants)[0].devices.count() + (*grants)[1].devices.count(), 12u);
 }
 
+// As Slurm places them: tasks are where the GPUs of the job are, and GPUs where their cores are.
+TEST(Place, TasksFollowTheDevicesOfTheJob) {
+  const std::vector<Node> nodes = {node(1, 32), node(2, 32)};
+  const std::vector<NodeLoad> loads(2);
+  const auto placed = [&](GroupSpec g, std::uint32_t gpus) {
+    g.per_job = {{"gpu", "", gpus}};
+    std::string out;
+    if (const auto grants = place_group(candidates(nodes, loads), g, 0))
+      for (const Grant& grant : *grants)
+        out += (out.empty() ? "" : " ") + std::to_string(grant.tasks) + "/" + std::to_string(grant.devices.count());
+    return out;
+  };
+  GroupSpec two = group(4);
+  two.nodes = {2, 2};
+  EXPECT_EQ(placed(two, 4), "3/3 1/1");
+  EXPECT_EQ(placed(group(4), 12), "3/8 1/4");
+  EXPECT_EQ(placed(group(2), 12), "1/8 1/4");
+  EXPECT_EQ(placed(group(12), 12), "8/8 4/4");
+  EXPECT_EQ(placed(group(24), 12), "12/6 12/6") << "two for each";
+  GroupSpec each = two;
+  each.tasks = {8, 8};
+  each.tasks_per_node = 4;
+  each.tasks_per_node_exact = true;
+  EXPECT_EQ(placed(each, 8), "4/4 4/4") << "so many tasks on each node have as many GPUs";
+  GroupSpec cores = group(2);
+  cores.per_task.cores = 0;
+  cores.cores_per_device = 12;
+  EXPECT_EQ(placed(cores, 4), "1/2 1/2");
+}
+
 TEST(Place, NamedNodesAreAllThere) {
   const std::vector<Node> nodes = {node(1), node(2), node(3)};
   const std::vector<NodeLoad> loads(3);

@@ -79,8 +79,9 @@ void spread_tasks(std::vector<Choice>& chosen, std::uint32_t tasks) {
   }
 }
 
-// per_job devices: at least one on every node, then as many as the first nodes have.
-bool spread_devices(std::vector<Choice>& chosen, const GroupSpec& group) {
+// per_job devices: at least one on every node, then as many as the first nodes have room for, with the cores and the
+// memory that go with them. Evenly: as far as they can be divided.
+bool spread_devices(std::vector<Choice>& chosen, const GroupSpec& group, bool evenly) {
   std::uint32_t left = devices_per_job(group);
   if (left == 0)
     return true;
@@ -89,9 +90,11 @@ bool spread_devices(std::vector<Choice>& chosen, const GroupSpec& group) {
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     Choice& c = chosen[i];
     const Node& node = *c.candidate->node;
-    const DeviceSet free = free_devices(node, *c.candidate->load);
-    std::uint32_t here = std::min(left - static_cast<std::uint32_t>(chosen.size() - 1 - i), free.count());
-    while (here > 0 && !choose_devices(node, free, need_on_node(node, group, c.tasks, here).devices)) --here;
+    const NodeLoad& load = *c.candidate->load;
+    const auto to_come = static_cast<std::uint32_t>(chosen.size() - 1 - i);
+    const std::uint32_t most = evenly ? (left + to_come) / (to_come + 1) : left - to_come;
+    std::uint32_t here = std::min(most, free_devices(node, load).count());
+    while (here > 0 && !choose_grant(node, load, group, 0, std::max(1u, c.tasks), here)) --here;
     if (here == 0)
       return false;
     c.extra = here;
@@ -100,13 +103,46 @@ bool spread_devices(std::vector<Choice>& chosen, const GroupSpec& group) {
   return left == 0;
 }
 
+// Tasks are where the devices of the job are: each node has its share of them as far as it has room, none is without.
+void follow_devices(std::vector<Choice>& chosen, const GroupSpec& group, std::uint32_t tasks) {
+  const std::uint64_t devices = devices_per_job(group);
+  std::uint64_t before = 0, given = 0;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    before += chosen[i].extra;
+    const std::uint64_t to_come = chosen.size() - 1 - i;
+    const std::uint64_t so_far = std::min<std::uint64_t>((before * tasks + devices / 2) / devices, tasks - to_come);
+    chosen[i].tasks =
+        static_cast<std::uint32_t>(std::clamp<std::uint64_t>(so_far - std::min(so_far, given), 1, chosen[i].capacity));
+    given += chosen[i].tasks;
+  }
+  for (Choice& c : chosen) {  // what others had no room for
+    const std::uint64_t more = std::min<std::uint64_t>(tasks - given, c.capacity - c.tasks);
+    c.tasks += static_cast<std::uint32_t>(more);
+    given += more;
+  }
+}
+
+// Whether tasks and devices have found their nodes.
+bool share_out(std::vector<Choice>& chosen, const GroupSpec& group, std::uint32_t tasks) {
+  const bool devices_first = devices_per_job(group) > 0 && group.per_task.devices.empty() && tasks >= chosen.size();
+  if (!devices_first) {
+    spread_tasks(chosen, tasks);
+    return spread_devices(chosen, group, false);
+  }
+  const std::uint32_t devices = devices_per_job(group);
+  const bool evenly = group.tasks_per_node_exact || (tasks > devices && tasks % devices == 0);  // several for each
+  if (!(evenly && spread_devices(chosen, group, true)) && !spread_devices(chosen, group, false))
+    return false;
+  follow_devices(chosen, group, tasks);
+  return true;
+}
+
 std::optional<std::vector<Grant>> grants_for(std::vector<Choice> chosen, const GroupSpec& group,
                                              std::uint16_t group_index, std::uint32_t tasks) {
   // Ranks follow the tree, neighbours beside each other; without one the host list that users see, which is sorted.
   std::sort(chosen.begin(), chosen.end(),
             [](const Choice& a, const Choice& b) { return before_on_tree(*a.candidate->node, *b.candidate->node); });
-  spread_tasks(chosen, tasks);
-  if (!spread_devices(chosen, group))
+  if (!share_out(chosen, group, tasks))
     return std::nullopt;
   std::vector<Grant> grants;
   for (const Choice& c : chosen) {

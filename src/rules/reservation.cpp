@@ -61,7 +61,17 @@ Passes passes(const std::vector<std::string>& list, const std::vector<std::strin
   return out;
 }
 
-// Whether a job may run under it for all of [from, to).
+// Whether a job that names it may start under it. As in Slurm it may be one that runs longer than the window is open:
+// it ends with the window.
+bool lets_start(const Reservation& r, WallTime from) { return r.flex || in_force(r, from); }
+
+// Until when a job that names it runs, at most.
+WallTime end_under(const Reservation& r, WallTime from, WallTime to) {
+  const auto window = r.flex ? std::nullopt : window_after(r, from);
+  return window ? std::min(to, window->end) : to;
+}
+
+// Whether a job that it draws may run under it for all of [from, to).
 bool has_room(const Reservation& r, WallTime from, WallTime to) {
   if (r.flex)
     return true;
@@ -209,7 +219,7 @@ const Reservation* reservation_of(const Directory& directory, const JobSpec& spe
   if (!spec.reservation.empty()) {
     for (const std::string& name : split(spec.reservation, ',')) {
       const Reservation* r = directory.reservation(name);
-      if (r && admits(directory, *r, spec) && has_room(*r, from, to))
+      if (r && admits(directory, *r, spec) && lets_start(*r, from))
         return r;
     }
     return nullptr;
@@ -222,6 +232,8 @@ const Reservation* reservation_of(const Directory& directory, const JobSpec& spe
 
 const Reservation* keeps_away(const Directory& directory, const JobSpec& spec, const Reservation* own,
                               std::string_view node, WallTime from, WallTime to) {
+  if (own && !spec.reservation.empty())
+    to = end_under(*own, from, to);
   for (const auto& [name, r] : directory.reservations) {
     if (r.get() == own || !keeps_node(*r, node))
       continue;
@@ -243,12 +255,12 @@ namespace {
 
 // Of several that a job names each will do; its nodes may be of one or of another.
 std::vector<const Reservation*> usable_ones(const Directory& directory, const JobSpec& spec, const Reservation* own,
-                                            WallTime from, WallTime to) {
+                                            WallTime from) {
   if (spec.reservation.empty())
     return {own};
   std::vector<const Reservation*> out;
   for (const std::string& name : split(spec.reservation, ','))
-    if (const Reservation* r = directory.reservation(name); r && admits(directory, *r, spec) && has_room(*r, from, to))
+    if (const Reservation* r = directory.reservation(name); r && admits(directory, *r, spec) && lets_start(*r, from))
       out.push_back(r);
   return out;
 }
@@ -287,7 +299,7 @@ std::optional<ReservationDenial> reservation_denial(const Directory& directory, 
   const Reservation* own = reservation_of(directory, spec, from, to);
   if (!spec.reservation.empty() && !own)
     return outside_denial(directory, spec, from);
-  const std::vector<const Reservation*> any = usable_ones(directory, spec, own, from, to);
+  const std::vector<const Reservation*> any = usable_ones(directory, spec, own, from);
   for (const std::string& node : nodes) {
     std::optional<ReservationDenial> first;
     bool open = false;

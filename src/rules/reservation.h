@@ -35,7 +35,8 @@ bool keeps_node(const Reservation& reservation, std::string_view node);
 bool admits(const Directory& directory, const Reservation& reservation, const JobSpec& spec);
 
 // The reservation under which the job would run over [from, to): one it names, or one that draws it (magnetic). Null:
-// none. A named one counts only while it is in force, or at any time when it is flex.
+// none. A named one counts if it is in force at the start, or at any time when it is flex: what runs under it ends with
+// it. One that draws counts if it is in force for all of that time.
 const Reservation* reservation_of(const Directory& directory, const JobSpec& spec, WallTime from, WallTime to);
 
 // Why a job may not start on these nodes for [from, to); nullopt = it may. The hard rule the core checks.

@@ -136,7 +136,8 @@ TEST_F(ReservationRule, OthersKeepOffWhileItIsInForce) {
 TEST_F(ReservationRule, WhoIsLetInMayUseItWithinItsTime) {
   ann.reservation = bo.reservation = "r";
   EXPECT_EQ(reason(ann, {"n1", "n2"}, at(1, 0), at(2, 0)), "");
-  EXPECT_EQ(reason(ann, {"n1"}, at(1, 0), WallTime{at(2, 0).us + 1}), "Reservation");
+  EXPECT_EQ(reason(ann, {"n1"}, at(1, 23), WallTime{INT64_MAX}), "") << "it ends with the window";
+  EXPECT_EQ(reason(ann, {"n1"}, at(2, 0), at(2, 1)), "Reservation");
   EXPECT_EQ(reason(ann, {"n1"}, at(0, 23), at(1, 1)), "Reservation");
   EXPECT_EQ(reason(ann, {"n1", "n3"}, at(1, 0), at(1, 1)), "Reservation");
   EXPECT_EQ(reason(bo, {"n1"}, at(1, 0), at(1, 1)), "Reservation");

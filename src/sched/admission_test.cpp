@@ -245,6 +245,20 @@ TEST(PlannerAdmission, a_job_waits_for_its_own_reservation_and_starts_inside) {
   EXPECT_EQ(w.core.tables.job(id)->allocation->grants[0].node, NodeId{2});
 }
 
+TEST(PlannerAdmission, a_job_that_outlasts_its_reservation_starts_inside) {
+  for (const Duration limit : {kHour * 24, kForever}) {
+    World w(3);
+    w.reserve("class", {"n2"}, kHour, kHour * 4, {"ada"});
+    JobSpec spec = ask(1, 4, limit);
+    spec.reservation = "class";
+    const JobId id = w.add(spec);
+    EXPECT_EQ(w.run(), 0u);
+    w.now = w.now + kHour;
+    EXPECT_EQ(w.run(), 1u);
+    EXPECT_TRUE(w.runs(id));
+  }
+}
+
 // What was found not to fit is not looked at again until something can help it. These do, though nothing was freed.
 TEST(PlannerAdmission, a_reservation_that_moves_or_changes_its_users_lets_waiting_jobs_in) {
   World w(1);

@@ -1,7 +1,6 @@
 #include "services/line_stream.h"
 
-#include <charconv>
-
+#include "base/http_head.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -14,11 +13,9 @@ constexpr std::uint64_t kChunkMax = 64u << 20;
 }  // namespace
 
 Result<void> LineStream::read_head() {
-  const std::string head = lower(pending_);
-  if (!head.starts_with("http/1.1 ") || head.size() < 12)
-    return invalid("no HTTP answer");
-  status_ = static_cast<int>(parse_uint(std::string_view(head).substr(9, 3)).value_or(0));
-  state_ = head.find("\r\ntransfer-encoding: chunked") != head.npos ? State::kSize : State::kPlain;
+  const HttpReplyHead head = TRY(parse_reply_head(std::string_view(pending_).substr(0, pending_.size() - 4)));
+  status_ = head.status;
+  state_ = head.framing.chunked() ? State::kSize : State::kPlain;
   pending_.clear();
   if (status_ == 200)
     return {};
@@ -65,8 +62,9 @@ Result<bool> LineStream::feed(std::string_view bytes) {
         TRY(read_head());
     } else if (pending_.ends_with("\r\n")) {
       if (state_ == State::kSize) {
-        const auto [end, wrong] = std::from_chars(pending_.data(), pending_.data() + pending_.size() - 2, left_, 16);
-        if (wrong != std::errc() || end == pending_.data() || left_ > kChunkMax)
+        const auto size = parse_chunk_line(std::string_view(pending_).substr(0, pending_.size() - 2));
+        left_ = size.value_or(0);
+        if (!size || left_ > kChunkMax)
           return invalid("no chunk of an HTTP answer");
       }
       state_ = state_ == State::kBehindChunk ? State::kSize : left_ == 0 ? State::kEnd : State::kChunk;

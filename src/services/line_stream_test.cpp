@@ -31,6 +31,8 @@ TEST(LineStream, WhatIsNoAnswerOrTooLongIsAnError) {
   EXPECT_FALSE(feed("HTTP/1.1 503 Service Unavailable\r\n\r\n").ok());
   EXPECT_FALSE(feed("HTTP/1.1 200 OK\r\n\r\n12345\n").ok());
   EXPECT_TRUE(feed("HTTP/1.1 200 OK\r\n\r\n1234\n").ok());
+  EXPECT_FALSE(feed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunkedx\r\n\r\n").ok());
+  EXPECT_FALSE(feed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n").ok());
   EXPECT_FALSE(feed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n").ok());
   EXPECT_FALSE(feed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffff\r\n").ok());
 }

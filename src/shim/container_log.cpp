@@ -37,18 +37,23 @@ std::string log_time(std::int64_t wall_ns) {
   return format("{}.{:09}Z", std::string_view(text, size), wall_ns % 1'000'000'000);
 }
 
-Result<ContainerLog> ContainerLog::open(const std::string& path) {
+Result<ContainerLog> ContainerLog::open(const std::string& path, const std::string& shown) {
   ContainerLog log;
   log.path_ = path;
+  log.shown_ = shown;
   log.fd_ = TRY(open_plain(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC));
   struct stat stat {};
   if (::fstat(log.fd_, &stat) == 0)
     log.bytes_ = static_cast<std::uint64_t>(stat.st_size);
+  log.show();
   return log;
 }
 
 ContainerLog::ContainerLog(ContainerLog&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), bytes_(other.bytes_) {
+    : path_(std::move(other.path_)),
+      shown_(std::move(other.shown_)),
+      fd_(std::exchange(other.fd_, -1)),
+      bytes_(other.bytes_) {
   for (int i : {0, 1}) unfinished_[i] = std::move(other.unfinished_[i]);
 }
 
@@ -99,13 +104,26 @@ void ContainerLog::write_line(Stream stream, std::string_view text, bool whole) 
   bytes_ += n > 0 ? static_cast<std::size_t>(n) : 0;
 }
 
+// The same file by another name: who reads it there has all that is written, and nothing is written twice.
+void ContainerLog::show() const {
+  if (shown_.empty())
+    return;
+  ::unlink(shown_.c_str());
+  (void)!::link(path_.c_str(), shown_.c_str());
+}
+
 void ContainerLog::turn_over() {
-  for (int i = kOlderLogs; i > 0; --i) ::rename(older(path_, i - 1).c_str(), older(path_, i).c_str());
+  for (int i = kOlderLogs; i > 0; --i) {
+    ::rename(older(path_, i - 1).c_str(), older(path_, i).c_str());
+    if (!shown_.empty())
+      ::rename(older(shown_, i - 1).c_str(), older(shown_, i).c_str());
+  }
   const auto next = open_plain(path_, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC);
   if (!next.ok())
     return;
   ::close(std::exchange(fd_, *next));
   bytes_ = 0;
+  show();
 }
 
 namespace {

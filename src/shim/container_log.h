@@ -15,8 +15,9 @@ namespace lockstep {
 
 class ContainerLog {
  public:
-  // path: as wire/sandbox_paths.h has it.
-  static Result<ContainerLog> open(const std::string& path);
+  // path: as wire/sandbox_paths.h has it. shown: where others find the same files, in a folder that is there; "" =
+  // nowhere. That they can is no condition of the log.
+  static Result<ContainerLog> open(const std::string& path, const std::string& shown = {});
   ContainerLog(ContainerLog&& other) noexcept;
   ~ContainerLog();
 
@@ -28,8 +29,9 @@ class ContainerLog {
   ContainerLog() = default;
   void write_line(Stream stream, std::string_view text, bool whole);
   void turn_over();
+  void show() const;
 
-  std::string path_;
+  std::string path_, shown_;
   int fd_ = -1;
   std::uint64_t bytes_ = 0;
   std::string unfinished_[2];

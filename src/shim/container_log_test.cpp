@@ -131,6 +131,25 @@ TEST_F(ContainerLogs, a_file_that_has_become_long_is_followed_by_another_and_the
   EXPECT_EQ(sent(2), line + "last\n");
 }
 
+TEST_F(ContainerLogs, it_is_shown_where_others_look_for_it) {
+  const std::string shown = folder_ + "/shown", line = std::string(9'999, 'y') + "\n";
+  {
+    auto log = std::move(*ContainerLog::open(folder_ + "/log", shown));
+    log.take(Stream::kOutput, "first\n");
+    const auto begun = read_plain(shown);
+    ASSERT_TRUE(begun.ok());
+    EXPECT_TRUE(begun->ends_with(" stdout F first\n"));
+    for (int i = 0; i < 1'100; ++i) log.take(Stream::kOutput, line);
+    log.take(Stream::kOutput, "last\n");
+  }
+  const auto before = read_plain(shown + ".1"), now = read_plain(shown);
+  ASSERT_TRUE(before.ok() && now.ok());
+  EXPECT_NE(before->find("first"), before->npos);
+  EXPECT_TRUE(now->ends_with("last\n"));
+  EXPECT_EQ(*now, *read_plain(folder_ + "/log"));
+  for (const std::string& file : {shown, shown + ".1"}) ::unlink(file.c_str());
+}
+
 TEST_F(ContainerLogs, who_follows_hears_until_the_writer_is_gone) {
   const int alive = ::open((folder_ + "/alive").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_EQ(::flock(alive, LOCK_EX), 0);

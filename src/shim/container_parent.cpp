@@ -26,6 +26,7 @@
 
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "shim/console_socket.h"
 #include "shim/container_frames.h"
 #include "shim/container_log.h"
 #include "shim/control_group.h"
@@ -160,8 +161,37 @@ class Parent {
     if (alive_ < 0 || ::flock(alive_, LOCK_EX | LOCK_NB) != 0)
       return os_error(folder_ + "/alive");
     if (life_.std_out.empty())
-      log_.emplace(TRY(ContainerLog::open(format("{}/{}", folder_, kLogFile))));
+      log_.emplace(TRY(ContainerLog::open(format("{}/{}", folder_, kLogFile), place_of_shown_log())));
     return put_file(container_folder_ + "/life", format("{}\n", life_.life));
+  }
+
+  // "" = it is shown nowhere. Its names are those of a Kubernetes node, which who collects logs takes apart.
+  std::string place_of_shown_log() const {
+    const std::string logs = shown_logs(room_.home), pod = format("{}/pods/{}", logs, life_.log_folder);
+    const std::string folder = format("{}/{}", pod, one_.name), rest = format("{}/{}.log", one_.name, life_.life);
+    if (life_.log_folder.empty() || life_.log_folder.find('/') != std::string::npos || life_.log_folder[0] == '.')
+      return {};
+    for (const std::string& path : {pod, folder})
+      if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST)
+        return {};  // its agent has made no place for logs
+    const auto parts = split(life_.log_folder, '_');
+    if (parts.size() == 3) {
+      const std::string name = format("{}_{}_{}-{}.log", parts[1], parts[0], one_.name, id_of_64_digits());
+      const std::string link = format("{}/containers/{}", logs, name);
+      ::unlink(link.c_str());
+      (void)!::symlink(format("{}/{}/{}", kPodLogs, life_.log_folder, rest).c_str(), link.c_str());
+    }
+    return format("{}/{}", pod, rest);
+  }
+  static std::string id_of_64_digits() {
+    std::string out;
+    for (int part = 0; part < 2; ++part) {
+      const auto uuid = read_plain("/proc/sys/kernel/random/uuid", Links::kRefused, 64);
+      for (const char c : uuid.ok() ? *uuid : std::string())
+        if (c != '-' && c != '\n')
+          out.push_back(c);
+    }
+    return out;
   }
 
   // --- processes ---
@@ -213,7 +243,7 @@ class Parent {
   void pass_on(int signal) {
     called_off_ = called_off_ || first_ == 0;
     if (first_ > 0 && !ended_)
-      ::kill(first_, signal);
+      ::kill(first_, signal == SIGTERM ? stop_signal_ : signal);
     else if (first_ == 0)
       signal_descendants(::getpid(), signal);
     // Of a container that shares its processes the first one takes none with it.
@@ -267,6 +297,8 @@ class Parent {
     tell(*word);
     if (word->what != ContainerWord::What::kImage)
       ::_exit(kFailedToStart);
+    if (word->stop_signal > 0 && word->stop_signal < NSIG)
+      stop_signal_ = word->stop_signal;
   }
 
   int open_file_for(const std::string& path) const {
@@ -275,7 +307,7 @@ class Parent {
 
   void open_streams() {
     if (one_.terminal) {
-      listen_for_terminal();
+      console_ = listen_on_socket("console");
     } else {
       int out[2], err[2];
       if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0)
@@ -299,51 +331,18 @@ class Parent {
     listen_for_clients();
   }
 
-  int listen_on(const char* name) const {
-    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    sockaddr_un at{};
-    at.sun_family = AF_UNIX;
-    ::strncpy(at.sun_path, name, sizeof at.sun_path - 1);
-    ::unlink(name);
-    if (fd >= 0 && (::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0 || ::listen(fd, 8) != 0)) {
-      ::close(fd);
-      return -1;
-    }
-    return fd;
-  }
   // In our working directory, since a socket's path may not be long.
-  void listen_for_terminal() { console_ = listen_on("console"); }
-  void listen_for_clients() { attach_ = listen_on("attach"); }
+  void listen_for_clients() { attach_ = listen_on_socket("attach"); }
 
-  // runc sends the terminal that it has made.
-  void take_terminal() {
-    const int fd = ::accept4(console_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (fd < 0)
-      return;
-    char byte[4096];
-    iovec part{byte, sizeof byte};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    if (::recvmsg(fd, &message, MSG_CMSG_CLOEXEC) >= 0)
-      if (const cmsghdr* head = CMSG_FIRSTHDR(&message); head && head->cmsg_type == SCM_RIGHTS) {
-        int terminal = -1;
-        ::memcpy(&terminal, CMSG_DATA(head), sizeof terminal);
-        ::fcntl(terminal, F_SETFL, O_NONBLOCK);
-        from_[0] = terminal;
-        to_ = terminal;
-      }
-    ::close(fd);
-    close_end(console_);
+  void take_console() {
+    if (const int terminal = take_terminal(console_); terminal >= 0)
+      from_[0] = to_ = terminal;
   }
 
   void heard_on(int fd) {
     char chunk[4096];
     if (fd == console_)
-      take_terminal();
+      take_console();
     else if (const ssize_t n = fd == told_ ? ::read(told_, chunk, sizeof chunk) : 0;
              n > 0 && told_line_.size() < kWordMax) {
       told_line_.append(chunk, static_cast<std::size_t>(n));
@@ -385,7 +384,7 @@ class Parent {
     if (made != 0 || !number || *number == 0)
       fail_to_start(log);
     if (console_ >= 0)
-      take_terminal();
+      take_console();
     first_ = static_cast<pid_t>(*number);
     Words begin{common, {kRuntimePath}};
     begin.argv.insert(begin.argv.end(), {"start", id_});
@@ -650,6 +649,7 @@ class Parent {
   std::list<Client> clients_;
   std::string input_;
   bool input_ends_ = false;
+  int stop_signal_ = SIGTERM;  // by which it is told to end
   pid_t first_ = 0, awaited_ = 0;
   bool called_off_ = false;  // before it began
   std::optional<int> ended_, awaited_status_;

@@ -20,6 +20,7 @@ struct ContainedLife {
   const SandboxRoom& room;
   std::string std_out, std_err;  // files of the node that take its output; "" = a log of its own
   std::string logins;            // encode_logins, for its image; "" = none
+  std::string log_folder;        // FrontEndFiles::log_folder
 };
 
 // Runs until the container has ended, in a process of its own whose signals are blocked. SIGTERM is passed on, SIGUSR1

@@ -21,12 +21,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "shim/console_socket.h"
 #include "shim/container_frames.h"
 #include "shim/container_log.h"
 #include "shim/container_parent.h"
@@ -165,7 +168,8 @@ class ProgramPump {
   int terminal = -1;       // both, where it has one
   bool input_is_wanted = false;
 
-  // Until the program has closed its outputs, or the stream is gone (false).
+  // Until the program has closed its outputs. Where nobody hears it any more it is still read, so that it never waits
+  // for a reader; false: so it was.
   bool run() {
     for (const int fd : {to, from[0], from[1], kStreamIn})
       if (fd >= 0)
@@ -175,20 +179,37 @@ class ProgramPump {
       const bool takes = out_.size() < kHeldMax;
       for (const int fd : from) waits.push_back({takes ? fd : -1, POLLIN, 0});
       waits.push_back({to >= 0 && !in_.empty() ? to : -1, POLLOUT, 0});
-      waits.push_back({kStreamIn, static_cast<short>(in_.size() < kHeldMax && !stream_ended_ ? POLLIN : 0), 0});
+      waits.push_back(
+          {heard_ ? kStreamIn : -1, static_cast<short>(in_.size() < kHeldMax && !stream_ended_ ? POLLIN : 0), 0});
       waits.push_back({out_.empty() ? -1 : kStreamOut, POLLOUT, 0});
       ::poll(waits.data(), waits.size(), -1);
       read_program();
-      if (!read_stream(waits[3].revents) || !write_stream())
-        return false;
+      if (heard_ && (!read_stream(waits[3].revents) || !write_stream()))
+        lose_stream();
+      if (!heard_)
+        out_.clear();
       write_program();
     }
+    if (!heard_)
+      return false;
     ::fcntl(kStreamIn, F_SETFL, ::fcntl(kStreamIn, F_GETFL) & ~O_NONBLOCK);
     send_all(out_);
     return true;
   }
 
  private:
+  // A terminal stays open: to close it would end what runs there.
+  void lose_stream() {
+    heard_ = false;
+    in_.clear();
+    input_ended_ = false;
+    if (to >= 0 && to != terminal)
+      close_input();
+    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const int fd : {kStreamIn, kStreamOut}) ::dup2(null, fd);
+    ::close(null);
+  }
+
   void read_program() {
     for (const int i : {0, 1}) {
       char chunk[16 << 10];
@@ -280,7 +301,7 @@ class ProgramPump {
 
   ContainerFrameReader reader_;
   std::string in_, out_;
-  bool stream_ended_ = false, input_ended_ = false;
+  bool heard_ = true, stream_ended_ = false, input_ended_ = false;
 };
 
 // --- a program beside the container's own ---
@@ -310,17 +331,14 @@ std::string error_in(const std::string& log) {
   return out;
 }
 
+// The ends of a program that the runtime hands to it. Of one with a terminal the runtime has none.
 struct Ends {
   int theirs[3] = {-1, -1, -1};
-  bool is_terminal = false;
+  int console = -1;  // where the runtime brings the terminal that it makes
 };
 
 [[noreturn]] void become_runtime(const std::vector<std::string>& words, const Ends& ends) {
   reset_signals();
-  if (ends.is_terminal) {
-    ::setsid();
-    ::ioctl(ends.theirs[0], TIOCSCTTY, 0);
-  }
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int i : {0, 1, 2}) ::dup2(ends.theirs[i] >= 0 ? ends.theirs[i] : null, i);
   std::vector<char*> argv;
@@ -333,20 +351,11 @@ struct Ends {
   ::_exit(127);
 }
 
-Result<void> open_ends(const ContainerAsk& ask, Ends& ends, ProgramPump& pump) {
+Result<void> open_ends(const ContainerAsk& ask, const std::string& console, Ends& ends, ProgramPump& pump) {
   pump.input_is_wanted = ask.input;
   if (ask.terminal) {
-    const int master = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    char name[64];
-    if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0 || ::ptsname_r(master, name, sizeof name) != 0)
-      return os_error("cannot make a terminal");
-    const int slave = ::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (slave < 0)
-      return os_error(name);
-    for (int& end : ends.theirs) end = slave;
-    ends.is_terminal = true;
-    pump.terminal = pump.from[0] = pump.to = master;
-    return {};
+    ends.console = listen_on_socket(console);
+    return ends.console >= 0 ? Result<void>() : Result<void>(os_error("cannot wait for a terminal"));
   }
   int in[2], out[2], err[2];
   if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0)
@@ -364,45 +373,78 @@ Result<void> open_ends(const ContainerAsk& ask, Ends& ends, ProgramPump& pump) {
   return {};
 }
 
+// What has ended of those who are ours to wait for: the runtime, the program when the runtime has let go of it, and
+// whoever is left without a parent. What nobody takes holds up the end of the container that it ran in.
+class Children {
+ public:
+  int wait_for(pid_t pid) {
+    for (;;) {
+      if (const auto it = ends_.find(pid); it != ends_.end())
+        return it->second;
+      int status = 0;
+      const pid_t dead = ::waitpid(-1, &status, 0);
+      if (dead > 0)
+        ends_[dead] = status;
+      else if (errno != EINTR)
+        return W_EXITCODE(1, 0);
+    }
+  }
+  static void wait_for_all() {
+    while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {}
+  }
+
+ private:
+  std::map<pid_t, int> ends_;
+};
+
 int serve_exec(const Target& target, const ContainerAsk& ask) {
   if (ask.argv.empty())
     return end_with("error there is no program to run");
   if (!enter_spaces(target.sandbox))
     return end_with("error container not found: its pod has ended");
-  const std::string runtime = runtime_path(), log = format("{}/exec.{}.log", target.folder, ::getpid());
+  const std::string files = format("{}/exec.{}", target.folder, ::getpid());
+  const std::string log = files + ".log", pid_file = files + ".pid", console = format("exec.{}.tty", ::getpid());
   const auto process = write_process(target, ask);
-  if (!process.ok())
+  if (!process.ok() || ::chdir(target.folder.c_str()) != 0)
     return end_with("error container not found: it does not run");
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // the runtime ends when the program has begun
   Ends ends;
   ProgramPump pump;
-  if (const auto opened = open_ends(ask, ends, pump); !opened.ok())
+  if (const auto opened = open_ends(ask, console, ends, pump); !opened.ok())
     return end_with("error " + opened.error().message);
-  std::vector<std::string> words = {
-      runtime,     "--root", runtime_records(target.sandbox), "--log", log, "--log-format", "json", "exec",
-      "--process", *process};
+  std::vector<std::string> words = {runtime_path(), "--root",   runtime_records(target.sandbox),
+                                    "--log",        log,        "--log-format",
+                                    "json",         "exec",     "--process",
+                                    *process,       "--detach", "--pid-file",
+                                    pid_file};
   if (ask.terminal)
-    words.emplace_back("--tty");
+    words.insert(words.end(), {"--tty", "--console-socket", console});
   words.push_back(runtime_id(target.container, target.life));
-  const pid_t pid = ::fork();
-  if (pid == 0)
+  const pid_t runtime = ::fork();
+  if (runtime == 0)
     become_runtime(words, ends);
-  ::close(ends.theirs[0]);
-  if (!ends.is_terminal) {
-    ::close(ends.theirs[1]);
-    ::close(ends.theirs[2]);
-  }
-  const bool heard = pump.run();
-  int status = 0;
-  if (!heard)
-    ::kill(pid, SIGKILL);
-  ::waitpid(pid, &status, 0);
+  for (int& end : ends.theirs)
+    if (end >= 0)
+      ::close(std::exchange(end, -1));
+  Children children;
+  int status = runtime < 0 ? W_EXITCODE(1, 0) : children.wait_for(runtime);
+  const auto text = read_plain(pid_file, Links::kRefused, 64);
+  const auto program = text.ok() ? parse_uint(trim(*text)) : std::nullopt;
+  const bool runs = status == 0 && program && *program > 0 && *program <= INT32_MAX;
+  if (ask.terminal)
+    pump.terminal = pump.from[0] = pump.to = runs ? take_terminal(ends.console) : -1;
   const std::string why = error_in(log);
-  ::unlink(log.c_str());
-  if (!heard)
+  for (const std::string& file : {log, pid_file, console}) ::unlink(file.c_str());
+  const bool heard = pump.run();
+  if (runs)
+    status = children.wait_for(static_cast<pid_t>(*program));
+  if (!heard) {
+    Children::wait_for_all();
     return 1;
+  }
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (code != 0 && !why.empty())
-    return end_with(format("error command terminated with exit code {}: {}", code, why));
+  if (!runs)
+    return end_with(format("error command terminated with exit code {}: {}", code == 0 ? 255 : code, why));
   return end_with(code == 0 ? std::string() : format("exit {}", code));
 }
 
@@ -455,8 +497,13 @@ void pump_bytes(int there, ToThere to_there, FromThere from_there) {
         const ssize_t n = ::write(way.to, way.held.data(), way.held.size());
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
           break;
-        if (n <= 0)
-          return;
+        if (n <= 0 && i == 1)
+          return;      // nobody hears what comes from there
+        if (n <= 0) {  // nobody reads there: what was said before that is still to come
+          way.held.clear();
+          way.ended = way.closed = true;
+          break;
+        }
         way.held.erase(0, static_cast<std::size_t>(n));
       }
       if (way.ended && way.held.empty() && !way.closed) {

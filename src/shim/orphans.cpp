@@ -1,5 +1,6 @@
 #include "shim/orphans.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "shim/process_tree.h"
 
 namespace lockstep {
@@ -88,6 +90,19 @@ void add_descendants(const Table& table, std::vector<pid_t>& found) {
   }
 }
 
+std::vector<pid_t> children_now() {
+  std::vector<pid_t> found;
+  DIR* const threads = ::opendir("/proc/self/task");
+  while (const dirent* thread = threads ? ::readdir(threads) : nullptr)
+    for (const std::string& word :
+         split_words(read_proc_text(format("/proc/self/task/{}/children", static_cast<const char*>(thread->d_name)))))
+      if (const auto pid = parse_uint(word); pid && *pid > 0 && *pid <= INT32_MAX)
+        found.push_back(static_cast<pid_t>(*pid));
+  if (threads)
+    ::closedir(threads);
+  return found;
+}
+
 }  // namespace
 
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
@@ -112,6 +127,15 @@ std::size_t kill_orphans(const std::set<pid_t>& shims, std::int64_t since_us) {
       break;  // nobody new: they are dying
   }
   return all.size();
+}
+
+std::size_t reap_orphans(const std::set<pid_t>& shims) {
+  const std::lock_guard<std::mutex> guard(own_children().mutex);
+  std::size_t taken = 0;
+  for (const pid_t pid : children_now())
+    if (!shims.contains(pid) && !own_children().pids.contains(pid))
+      taken += ::waitpid(pid, nullptr, WNOHANG) == pid;
+  return taken;
 }
 
 OwnChild::OwnChild(const std::function<pid_t()>& make) {

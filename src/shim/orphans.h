@@ -18,6 +18,11 @@ void adopt_orphans();
 // shims: the live ones. since_us (boot clock, 0 = unknown): of what came to a process above us, nothing older is meant.
 std::size_t kill_orphans(const std::set<pid_t>& shims, std::int64_t since_us);
 
+// Takes away children of this process that have ended and that nobody here waits for, and returns how many there were.
+// What ran in a PID namespace of its own, as programs beside containers do, holds up the end of that namespace, and so
+// of its container, until it is taken.
+std::size_t reap_orphans(const std::set<pid_t>& shims);
+
 // A child of this process that is neither a shim nor an orphan, from before it is made until this goes: whoever made it
 // waits for it, on any thread, and nobody else kills or reaps it or what is below it. One for all threads, because
 // children are the process's.

@@ -104,5 +104,42 @@ TEST(Orphans, AZombieIsTakenAwayAndNotCounted) {
             0);
 }
 
+// What an adopted process leaves holds up the end of its PID namespace; what somebody here waits for is his.
+TEST(Orphans, WhatWasInheritedIsReapedAndWhatSomebodyWaitsForIsNot) {
+  EXPECT_EQ(
+      as_agent([] {
+        int ends[2];
+        if (::pipe(ends) != 0)
+          return 1;
+        const pid_t between = ::fork();
+        if (between == 0) {
+          const pid_t left = ::fork();
+          if (left == 0)
+            ::_exit(0);
+          ::_exit(::write(ends[1], &left, sizeof left) == sizeof left ? 0 : 1);
+        }
+        pid_t left = 0;
+        if (::waitpid(between, nullptr, 0) != between || ::read(ends[0], &left, sizeof left) != sizeof left)
+          return 2;
+        const OwnChild own([] {
+          const pid_t pid = ::fork();
+          if (pid == 0)
+            ::_exit(0);
+          return pid;
+        });
+        const pid_t shim = ::fork();
+        if (shim == 0)
+          ::_exit(0);
+        if (!happens([&] { return is_dead(left) && is_dead(own.pid()) && is_dead(shim); }))
+          return 3;
+        if (reap_orphans({shim}) != 1)
+          return 4;
+        if (::waitpid(left, nullptr, WNOHANG) != -1)
+          return 5;
+        return ::waitpid(own.pid(), nullptr, WNOHANG) == own.pid() && ::waitpid(shim, nullptr, WNOHANG) == shim ? 0 : 6;
+      }),
+      0);
+}
+
 }  // namespace
 }  // namespace lockstep

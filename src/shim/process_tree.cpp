@@ -119,6 +119,12 @@ std::size_t signal_descendants(pid_t root, int signal) {
   return reached;
 }
 
+void wake_stopped(pid_t root) {
+  for (const pid_t pid : descendants_of(root))
+    if (!some_thread_is_not(pid, kHalted))
+      ::kill(pid, SIGCONT);
+}
+
 bool any_lives_below(pid_t root) {
   const std::vector<pid_t> found = descendants_of(root);
   return !std::all_of(found.begin(), found.end(), is_dead);

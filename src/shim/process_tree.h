@@ -16,6 +16,10 @@ std::vector<pid_t> descendants_of(pid_t root);  // without root; parents before 
 // How many were reached. Signal 0 only counts.
 std::size_t signal_descendants(pid_t root, int signal);
 
+// SIGCONT for those that have been stopped. To whoever runs it would be one more signal, and the kernel hands out those
+// that wait by their numbers, whichever was sent first: a SIGTERM behind it could overtake.
+void wake_stopped(pid_t root);
+
 bool any_lives_below(pid_t root);
 
 // Sends SIGSTOP to those who have not stopped; true: nobody can, and nobody has come since the last look (seen, which

@@ -282,7 +282,7 @@ class Keeper {
         known_[i].uid = word.uid;
         known_[i].gid = word.gid;
         known_[i].groups = word.groups;
-        return logic_.uses_image(i, word.image, word.fetch_time);
+        return logic_.uses_image(i, word.image, word.fetch_time, word.replaced);
       case What::kBegan:
         known_[i].first = word.pid;
         logic_.began(i, now());
@@ -308,7 +308,9 @@ class Keeper {
       return logic_.cannot_yet(i, words.failed->reason, words.failed->message, now());
     if (words.failed)
       return logic_.ended(i, exit, now(), words.failed->message, words.failed->reason);
-    exit.oom = words.ended && words.ended->oom;
+    // Who goes on after a child of it was killed, and ends by itself, did not end for want of memory.
+    const bool killed = exit.signal == SIGKILL || exit.code == 128 + SIGKILL;
+    exit.oom = killed && words.ended && words.ended->oom;
     logic_.ended(i, exit, now(), words.ended ? words.ended->message : std::string());
   }
 
@@ -354,7 +356,8 @@ class Keeper {
       SandboxRoom room = *room_;
       if (one.kind == ContainerKind::kAdded)
         room.process_space = processes_of(one.sees_processes_of);
-      be_parent_of_contained({sandbox, i, logic_.life(i), room, one.std_out, one.std_err, logins_}, ends[1]);
+      be_parent_of_contained({sandbox, i, logic_.life(i), room, one.std_out, one.std_err, logins_, log_folder_},
+                             ends[1]);
     }
     ::close(ends[1]);
     words_[i] = {};
@@ -394,6 +397,7 @@ class Keeper {
         return;
       }
       room_ = std::move(*made);
+      weigh_task(sandbox_, room_->cpu_group);
       if (!sandbox_.front_end_files)
         return logic_.hold({}, now());
     }
@@ -455,6 +459,7 @@ class Keeper {
     version_ = files->version.empty() ? "-" : files->version;
     variables_ = files->variables;
     logins_ = files->logins.empty() ? std::string() : encode_logins(files->logins);
+    log_folder_ = files->log_folder;
     take_changes(*files);
     std::vector<SandboxLogic::Hold> holds;
     for (const FrontEndFiles::Wait& wait : files->waits)
@@ -513,6 +518,8 @@ class Keeper {
     one.milli_cores = wanted.milli_cores;
     one.cpu_weight = wanted.cpu_weight;
     one.memory_bytes = wanted.memory_bytes;
+    if (other_cores && room_)
+      weigh_task(sandbox_, room_->cpu_group);
     if (other_image || (other_cores && one.anew_for_cores) || (other_memory && one.anew_for_memory))
       logic_.renew(i, now());
     else
@@ -718,6 +725,7 @@ class Keeper {
   Instant look_again_ = kNever;  // somebody said meanwhile that there is something new
   std::vector<FrontEndFiles::Variable> variables_;
   std::string logins_;          // encode_logins; "" = none
+  std::string log_folder_;      // as the front end has told it
   std::int64_t memory_mb_ = 0;  // that the front end has told last
   bool watches_disk_ = false;
   Instant disk_at_ = kNever;

@@ -164,7 +164,7 @@ void SandboxLogic::start(std::size_t i, Instant now) {
   lives_[i].lives = true;
   lives_[i].start_at = kNever;
   lives_[i].hook = Life::Hook::kNone;
-  lives_[i].term_sent = false;
+  lives_[i].term_sent = lives_[i].hook_done = false;
   lives_[i].notes = {};
   lives_[i].began = now;
   if (lives_[i].fetches == 0) {  // else it says why it waits until that is otherwise
@@ -179,11 +179,12 @@ void SandboxLogic::fetches_image(std::size_t i) {
     statuses_[i].reason = kFetchingImage;
 }
 
-void SandboxLogic::uses_image(std::size_t i, std::string digest, Duration fetch_time) {
+void SandboxLogic::uses_image(std::size_t i, std::string digest, Duration fetch_time, std::string replaced) {
   statuses_[i].image_digest = std::move(digest);
   statuses_[i].message.clear();
   statuses_[i].reason = "ContainerCreating";
   lives_[i].notes.fetch_time = fetch_time;
+  lives_[i].notes.replaced = std::move(replaced);
 }
 
 void SandboxLogic::began(std::size_t i, Instant now) {
@@ -211,6 +212,10 @@ void SandboxLogic::hooked(std::size_t i, bool good, Instant now) {
   const Life::Hook which = std::exchange(life.hook, Life::Hook::kNone);
   if (!life.lives || which == Life::Hook::kNone)
     return;
+  if (which == Life::Hook::kEnding && life.kill_at == kNever) {
+    life.hook_done = true;
+    return;
+  }
   if (which == Life::Hook::kEnding) {
     if (!std::exchange(life.term_sent, true))
       orders_.push_back({Order::What::kTerm, i});
@@ -228,16 +233,22 @@ void SandboxLogic::begin_probes(std::size_t i, Instant now) {
     lives_[i].probes[p].due = now + spec(i).probes[p].initial_delay;
 }
 
-// Behind the startup probes only, where there are some.
+// Behind the startup probes only, where there are some. What is told to stop is asked on whether it is ready: it serves
+// as long as it can.
+bool SandboxLogic::is_asked(std::size_t i, std::size_t p) const {
+  const Life& life = lives_[i];
+  const Probe::What what = spec(i).probes[p].what;
+  if (statuses_[i].state != ContainerState::kRunning || life.probes[p].in_flight)
+    return false;
+  if (life.kill_at != kNever)
+    return what == Probe::What::kReadiness && has_started_up(i);
+  return life.hook == Life::Hook::kNone && (what == Probe::What::kStartup ? !life.probes[p].passed : has_started_up(i));
+}
+
 void SandboxLogic::run_due_probes(std::size_t i, Instant now) {
-  if (statuses_[i].state != ContainerState::kRunning || lives_[i].kill_at != kNever ||
-      lives_[i].hook != Life::Hook::kNone)
-    return;
-  const bool up = has_started_up(i);
   for (std::size_t p = 0; p < lives_[i].probes.size(); ++p) {
     ProbeState& probe = lives_[i].probes[p];
-    const bool is_startup = spec(i).probes[p].what == Probe::What::kStartup;
-    if (probe.in_flight || probe.due > now || (is_startup ? probe.passed : !up))
+    if (probe.due > now || !is_asked(i, p))
       continue;
     probe.in_flight = true;
     probe.due = now + std::max(spec(i).probes[p].period, kPeriodLeast);
@@ -276,7 +287,7 @@ void SandboxLogic::probed(std::size_t i, std::size_t p, bool passed, Instant now
     forget_failure(i, asked.what);
   if (well || (failed && asked.what == Probe::What::kReadiness))
     probe.passed = well;
-  if (failed && asked.what != Probe::What::kReadiness) {
+  if (failed && asked.what != Probe::What::kReadiness && lives_[i].kill_at == kNever) {
     statuses_[i].reason = asked.what == Probe::What::kStartup ? "StartupProbeFailed" : "LivenessProbeFailed";
     end_container(i, now, std::min(grace_, asked.kill_wait));
   }
@@ -285,11 +296,16 @@ void SandboxLogic::probed(std::size_t i, std::size_t p, bool passed, Instant now
 }
 
 void SandboxLogic::look_at_readiness(std::size_t i) {
-  bool ready = has_started_up(i) && lives_[i].kill_at == kNever;
+  bool ready = has_started_up(i);  // also while it is told to stop: what it serves still, it serves
   for (std::size_t p = 0; p < spec(i).probes.size(); ++p)
     ready = ready && (spec(i).probes[p].what != Probe::What::kReadiness || lives_[i].probes[p].passed);
   statuses_[i].ready = ready;
   statuses_[i].begun = has_started_up(i);
+}
+
+bool SandboxLogic::has_last_hook(std::size_t i, Duration wait) const {
+  return spec(i).ending.how != ContainerHook::How::kNone && wait > Duration{} && !lives_[i].hook_done &&
+         statuses_[i].state == ContainerState::kRunning;
 }
 
 void SandboxLogic::end_container(std::size_t i, Instant now, Duration wait) {
@@ -297,12 +313,13 @@ void SandboxLogic::end_container(std::size_t i, Instant now, Duration wait) {
   if (!life.lives || life.kill_at != kNever)
     return;
   life.kill_at = now + wait;
-  const bool has_hook = spec(i).ending.how != ContainerHook::How::kNone && wait > Duration{} &&
-                        statuses_[i].state == ContainerState::kRunning;
+  look_at_readiness(i);
+  if (life.hook == Life::Hook::kEnding)
+    return;  // which runs already: it is told to end behind that
+  const bool has_hook = has_last_hook(i, wait);
   life.hook = has_hook ? Life::Hook::kEnding : Life::Hook::kNone;
   life.term_sent = !has_hook;
   orders_.push_back({has_hook ? Order::What::kEndingHook : Order::What::kTerm, i});
-  look_at_readiness(i);
 }
 
 void SandboxLogic::cannot_yet(std::size_t i, std::string reason, std::string message, Instant now) {
@@ -392,7 +409,7 @@ void SandboxLogic::begin_end(Instant now) {
     if (lives_[i].lives && spec(i).kind != ContainerKind::kSidecar)
       end_container(i, now);
     else if (lives_[i].lives)
-      continue;
+      begin_last_hook(i, now);
     else if (statuses_[i].state == ContainerState::kWaiting && statuses_[i].restarts > 0) {
       --statuses_[i].restarts;  // the life that was to come will not
       statuses_[i].state = ContainerState::kEnded;
@@ -403,6 +420,17 @@ void SandboxLogic::begin_end(Instant now) {
     }
   }
   end_next_sidecars(now);
+}
+
+// Source: kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle ("Pod Termination"): what waits for its turn is to
+// be told to end.
+void SandboxLogic::begin_last_hook(std::size_t i, Instant now) {
+  Life& life = lives_[i];
+  const Duration wait = end_by_ == kNever ? grace_ : std::min(grace_, end_by_ - now);
+  if (life.kill_at != kNever || life.hook != Life::Hook::kNone || !has_last_hook(i, wait))
+    return;
+  life.hook = Life::Hook::kEnding;
+  orders_.push_back({Order::What::kEndingHook, i});
 }
 
 // Once no other container runs: the one that started last first, each when the one behind it has ended.
@@ -444,15 +472,9 @@ Instant SandboxLogic::next_timer() const {
   Instant due = kNever;
   for (std::size_t i = 0; i < lives_.size(); ++i) {
     due = std::min({due, hold_on(i) ? kNever : lives_[i].start_at, lives_[i].kill_at});
-    if (statuses_[i].state != ContainerState::kRunning || lives_[i].kill_at != kNever ||
-        lives_[i].hook != Life::Hook::kNone)
-      continue;
-    const bool up = has_started_up(i);
-    for (std::size_t p = 0; p < lives_[i].probes.size(); ++p) {
-      const bool is_startup = spec(i).probes[p].what == Probe::What::kStartup;
-      if (!lives_[i].probes[p].in_flight && (is_startup ? !lives_[i].probes[p].passed : up))
+    for (std::size_t p = 0; p < lives_[i].probes.size(); ++p)
+      if (is_asked(i, p))
         due = std::min(due, lives_[i].probes[p].due);
-    }
   }
   return due;
 }

@@ -6,6 +6,7 @@
 // container runs or will run again and everything else has ended: sidecars last, the one that came last first.
 //
 // Before a container is ended its last hook is run, in the time that it has to end; probes begin behind its first hook.
+// When all end, the last hooks of all begin at once, and sidecars are told to end when it is their turn.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +45,8 @@ class SandboxLogic {
   void hold(std::vector<Hold> holds, Instant now);
   void fetches_image(std::size_t container);
   // fetch_time: 0 = it was on the node.
-  void uses_image(std::size_t container, std::string digest, Duration fetch_time);
+  // replaced: see ContainerNotes.
+  void uses_image(std::size_t container, std::string digest, Duration fetch_time, std::string replaced = {});
   // One more, beside those that there are: it starts at once, runs once, and nothing waits for it.
   void add(SandboxContainer one, Instant now);
   // It is to be something else from now on: what runs is ended, whatever its rule, and started anew.
@@ -86,6 +88,7 @@ class SandboxLogic {
     std::uint32_t fetches = 0;                                                      // that failed, in a row
     enum class Hook : unsigned char { kNone, kBegun, kEnding } hook = Hook::kNone;  // that runs
     bool term_sent = false;
+    bool hook_done = false;  // its last hook, which ran before its turn to end
     bool is_wanted = false;  // its turn has come
     bool lives = false;      // it was ordered to start, and has not ended
     bool over = false;       // will not start again
@@ -105,14 +108,17 @@ class SandboxLogic {
   void let_next_start(Instant now);
   void start(std::size_t i, Instant now);
   void begin_probes(std::size_t i, Instant now);
+  bool is_asked(std::size_t i, std::size_t p) const;
   void run_due_probes(std::size_t i, Instant now);
   void look_at_readiness(std::size_t i);
   void note_failure(std::size_t i, Probe::What what, bool is_last, std::string output, Instant now);
   void forget_failure(std::size_t i, Probe::What what);
   Duration wait_before(std::uint32_t quick_ends) const;
+  bool has_last_hook(std::size_t i, Duration wait) const;
   void end_container(std::size_t i, Instant now, Duration wait);
   void end_container(std::size_t i, Instant now) { end_container(i, now, grace_); }
   void begin_end(Instant now);
+  void begin_last_hook(std::size_t i, Instant now);
   void end_next_sidecars(Instant now);
   const Hold* hold_on(std::size_t i) const;
   void start_held(Instant now);

@@ -236,6 +236,30 @@ TEST(SandboxLogic, ReadinessFollowsItsProbe) {
   EXPECT_EQ(state(logic, 0), ContainerState::kRunning);
 }
 
+// Endpoints that go serve until they are gone: a container that is told to stop is ready as long as its probe says so.
+TEST(SandboxLogic, WhatIsToldToStopIsReadyUntilItHasStopped) {
+  SandboxContainer one = container("main");
+  one.probes = {probe(Probe::What::kReadiness), probe(Probe::What::kLiveness)};
+  auto logic = logic_of({one, container("plain")});
+  orders(logic);
+  logic.tick(at(0));
+  logic.probed(0, 0, true, at(0));
+  logic.probed(0, 1, true, at(0));
+  orders(logic);
+  logic.told_to_end(at(1));
+  EXPECT_TRUE(logic.containers()[0].ready);
+  EXPECT_TRUE(logic.containers()[1].ready);
+  orders(logic);
+  logic.tick(at(2));
+  EXPECT_EQ(orders(logic), (Orders{{What::kProbe, 0, 0}})) << "whether it lives is asked no more";
+  logic.probed(0, 0, false, at(2));
+  logic.tick(at(3));
+  logic.probed(0, 0, false, at(3));
+  EXPECT_FALSE(logic.containers()[0].ready);
+  logic.ended(1, {}, at(4));
+  EXPECT_FALSE(logic.containers()[1].ready);
+}
+
 TEST(SandboxLogic, ALivenessProbeThatFailsEndsTheContainerWhichStartsAgainByItsRule) {
   SandboxContainer one = container("main", ContainerKind::kMain, RestartRule::kOnFailure);
   one.probes = {probe(Probe::What::kLiveness)};
@@ -371,6 +395,28 @@ TEST(SandboxLogic, SidecarsEndOneAfterTheOtherTheLastOneFirst) {
   logic.tick(at(6));
   EXPECT_EQ(orders(logic), (Orders{{What::kKill, 0}}));
   logic.ended(0, {0, 9, false}, at(6));
+  EXPECT_TRUE(logic.over());
+}
+
+TEST(SandboxLogic, LastHooksBeginAtOnceAndSidecarsEndWhenItIsTheirTurn) {
+  std::vector<SandboxContainer> all = {container("first", ContainerKind::kSidecar),
+                                       container("second", ContainerKind::kSidecar), container("main")};
+  for (SandboxContainer& one : all) one.ending.how = ContainerHook::How::kExec;
+  auto logic = logic_of(all);
+  orders(logic);
+  logic.told_to_end(at(0));
+  EXPECT_EQ(orders(logic), (Orders{{What::kEndingHook, 0}, {What::kEndingHook, 1}, {What::kEndingHook, 2}}));
+  logic.hooked(0, true, at(1));
+  EXPECT_TRUE(orders(logic).empty()) << "it is not its turn";
+  logic.hooked(2, true, at(1));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 2}}));
+  logic.ended(2, {}, at(2));
+  EXPECT_TRUE(orders(logic).empty()) << "its hook still runs";
+  logic.hooked(1, true, at(3));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 1}}));
+  logic.ended(1, {}, at(3));
+  EXPECT_EQ(orders(logic), (Orders{{What::kTerm, 0}})) << "its hook is done, and runs no second time";
+  logic.ended(0, {}, at(4));
   EXPECT_TRUE(logic.over());
 }
 

@@ -144,11 +144,7 @@ Result<void> mount_nfs(const SandboxVolume& volume, const std::string& path) {
   if (volume.path.starts_with('-') || volume.path.find(":/") == std::string::npos)
     return invalid(format("volume {}: \"{}\" names no folder of a server", volume.name, volume.path));
   if (::access(helper, X_OK) != 0)
-    return Error{Errc::kUnavailable,
-                 format("MountVolume.SetUp failed for volume \"{}\" : this node mounts no NFS: {} is in the package "
-                        "nfs-common",
-                        volume.name, helper),
-                 {}};
+    return Error{Errc::kUnavailable, format("this node mounts no NFS: {} is in the package nfs-common", helper), {}};
   const pid_t pid = fork_child();
   if (pid == 0) {
     reset_signals();
@@ -166,9 +162,7 @@ Result<void> mount_nfs(const SandboxVolume& volume, const std::string& path) {
   while (pid > 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
   if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
     return {};
-  return Error{Errc::kUnavailable,
-               format("MountVolume.SetUp failed for volume \"{}\" : mount.nfs {} failed", volume.name, volume.path),
-               {}};
+  return Error{Errc::kUnavailable, format("mount.nfs {} failed", volume.path), {}};
 }
 
 Result<void> mount_huge_pages(const SandboxVolume& volume, const std::string& path) {
@@ -195,8 +189,13 @@ Result<void> make_volume(const SandboxVolume& volume, const std::string& folder,
     return {};  // each of its containers is shown it as it is
   if (volume.kind == Kind::kMemory && !volume.path.empty())
     TRY(mount_huge_pages(volume, path));
-  else if (volume.kind == Kind::kMemory)
-    TRY(mount_memory(path, volume.bytes_max > 0 ? format("mode=1777,size={}", volume.bytes_max) : "mode=1777"));
+  else if (volume.kind == Kind::kMemory) {
+    // What lies there counts as its containers' memory: more than they may hold it cannot be.
+    const std::uint64_t all = memory_limit_of(sandbox);
+    const std::uint64_t bytes =
+        volume.bytes_max == 0 || all == 0 ? std::max(volume.bytes_max, all) : std::min(volume.bytes_max, all);
+    TRY(mount_memory(path, bytes > 0 ? format("mode=1777,size={}", bytes) : "mode=1777"));
+  }
   mode_t mode = volume.kind == Kind::kFiles ? 0755 : volume.kind == Kind::kMemory ? 01777 : 0777;
   if (sandbox.files_group) {
     if (::chown(path.c_str(), static_cast<uid_t>(-1), *sandbox.files_group) != 0)
@@ -303,7 +302,7 @@ bool has_room(const Sandbox& sandbox) {
          std::any_of(all.begin(), all.end(), [](const SandboxContainer& one) { return !one.container.image.empty(); });
 }
 
-std::string group_in(std::string_view text) {
+std::string group_in(std::string_view text, std::string_view controller) {
   std::string v2;
   for (const std::string& line : split(text, '\n')) {
     const auto parts = split(line, ':');
@@ -313,12 +312,66 @@ std::string group_in(std::string_view text) {
     if (path == "/")
       path.clear();
     const auto controllers = split(parts[1], ',');
-    if (std::find(controllers.begin(), controllers.end(), "memory") != controllers.end())
+    if (std::find(controllers.begin(), controllers.end(), controller) != controllers.end())
       return path;
     if (parts[0] == "0")
       v2 = std::move(path);
   }
   return v2;
+}
+
+namespace {
+
+// Of the containers that run together, or of an init container beside the sidecars that began before it, whichever is
+// more. Source: kubernetes.io/docs/concepts/workloads/pods/sidecar-containers ("Resource sharing within containers").
+template <class AmountOf>
+std::uint64_t amount_of_all(const Sandbox& sandbox, AmountOf amount_of) {
+  std::uint64_t together = 0, sidecars = 0, before = 0;
+  for (const SandboxContainer& one : sandbox.containers)
+    if (one.kind == ContainerKind::kInit)
+      before = std::max(before, sidecars + amount_of(one));
+    else if (one.kind == ContainerKind::kSidecar)
+      sidecars += amount_of(one);
+    else if (one.kind == ContainerKind::kMain)
+      together += amount_of(one);
+  return std::max(together + sidecars, before);
+}
+
+}  // namespace
+
+std::uint64_t cpu_shares_of(const Sandbox& sandbox) {
+  constexpr std::uint64_t kOfCore = 1024, kLeast = 2, kMost = 262'144;
+  const std::uint64_t milli =
+      amount_of_all(sandbox, [](const SandboxContainer& one) { return std::uint64_t{one.cpu_weight}; });
+  return std::clamp(milli * kOfCore / 1000, kLeast, kMost);
+}
+
+// Source: kubernetes.io/docs/concepts/architecture/cgroups and KEP 2254.
+std::uint64_t cpu_weight_of_shares(std::uint64_t shares) { return 1 + (shares - 2) * 9999 / 262'142; }
+
+void weigh_task(const Sandbox& sandbox, const std::string& cpu_group) {
+  const std::size_t job = cpu_group.rfind('/');
+  if (!sandbox.front_end_files || job == cpu_group.npos || job == 0)
+    return;
+  const std::uint64_t shares = cpu_shares_of(sandbox);
+  for (const std::string& group : {cpu_group, cpu_group.substr(0, job)})
+    for (const char* mount : {"/cpu", "/cpu,cpuacct", ""}) {
+      const bool v2 = *mount == '\0';
+      const std::string file = format("{}{}{}/{}", kGroupMount, mount, group, v2 ? "cpu.weight" : "cpu.shares");
+      const int fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+      const std::string text = std::to_string(v2 ? cpu_weight_of_shares(shares) : shares);
+      if (fd >= 0 && ::write(fd, text.data(), text.size()) < 0)
+        errno = 0;
+      if (fd >= 0)
+        ::close(fd);
+    }
+}
+
+std::uint64_t memory_limit_of(const Sandbox& sandbox) {
+  for (const SandboxContainer& one : sandbox.containers)
+    if (one.memory_bytes == 0 && one.kind != ContainerKind::kAdded)
+      return 0;
+  return amount_of_all(sandbox, [](const SandboxContainer& one) { return one.memory_bytes; });
 }
 
 std::string hosts_text(const Sandbox& sandbox, const std::string& host_name, const std::string& address,
@@ -362,7 +415,7 @@ Result<SandboxRoom> make_room(const Sandbox& sandbox, const SandboxSurroundings&
   const auto work = parse_work_id(around.work);
   if (!work || !around.home.starts_with('/'))
     return invalid("the shim named no folder for the sandbox");
-  SandboxRoom room{around.home, around.work, around.program, around.address, sandbox_folder(around.home, *work),
+  SandboxRoom room{around.home, around.work, around.program, around.address, sandbox_folder(around.home, *work), {},
                    {},          {}};
   TRY(leave_place_of_job());
   for (const char* part : {"etc", "shm", "volumes", "runtime", "containers"})
@@ -381,11 +434,15 @@ Result<SandboxRoom> make_room(const Sandbox& sandbox, const SandboxSurroundings&
     SandboxVolume here = volume;
     if (here.kind == SandboxVolume::Kind::kHost)
       here.path = TRY(path_of_lasting(here.path, room.home));
-    TRY(make_volume(here, room.folder, sandbox));
+    if (const auto made = make_volume(here, room.folder, sandbox); !made.ok())
+      return Error{made.error().code,
+                   format("MountVolume.SetUp failed for volume \"{}\" : {}", here.name, made.error().message),
+                   {}};
   }
   for (const auto& [setting, value] : sandbox.sysctls) TRY(set_kernel(setting, value));
   const auto groups = read_plain("/proc/self/cgroup", Links::kRefused, kNamesFileMax);
   room.group = groups ? group_in(*groups) : std::string();
+  room.cpu_group = groups ? group_in(*groups, "cpu") : std::string();
   settle_group(room.group);
   if (sandbox.shared_processes && !sandbox.node_processes)
     room.process_space = format("/proc/{}/ns/pid", TRY(hold_process_space()));

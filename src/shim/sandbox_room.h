@@ -17,6 +17,7 @@ struct SandboxRoom {
   std::string home, work, program, address;  // as of SandboxSurroundings
   std::string folder;                        // wire/sandbox_paths.h
   std::string group;                         // of the keeper, from the root of every hierarchy; "" = there is none
+  std::string cpu_group;                     // likewise, where processors are shared by another hierarchy
   std::string process_space;                 // file of the PID namespace that all share; "" = each has its own
 };
 
@@ -33,7 +34,18 @@ std::string hosts_text(const Sandbox& sandbox, const std::string& host_name, con
 std::string lookup_text(const NameLookup& lookup);
 
 // Our control group, of what /proc/self/cgroup says: that of memory, or of version 2. "" = the root, or none.
-std::string group_in(std::string_view text);
+std::string group_in(std::string_view text, std::string_view controller = "memory");
+
+// By which processors are shared between the pod and others, by Kubernetes' formula: 1024 for each core that its
+// containers ask for, at least 2.
+std::uint64_t cpu_shares_of(const Sandbox& sandbox);
+// The same under version 2, between 1 and 10,000.
+std::uint64_t cpu_weight_of_shares(std::uint64_t shares);
+// Gives that to the task's control group and to its job's above it, where a front end made the sandbox.
+void weigh_task(const Sandbox& sandbox, const std::string& cpu_group);
+
+// What the containers of the sandbox may hold of memory together; 0 = no bound.
+std::uint64_t memory_limit_of(const Sandbox& sandbox);
 
 // What nobody needs any more is removed later, by who sweeps (container/step_container.h).
 void put_aside(const SandboxRoom& room, const std::string& path, const std::string& name);

@@ -14,6 +14,44 @@ TEST(SandboxRooms, our_group_is_that_of_memory_or_of_version_2) {
   EXPECT_EQ(group_in("8:memory:/with:colon\n"), "/with:colon");
 }
 
+SandboxContainer asking(ContainerKind kind, std::uint32_t cpu_weight, std::uint64_t memory_bytes) {
+  SandboxContainer one;
+  one.kind = kind;
+  one.cpu_weight = cpu_weight;
+  one.memory_bytes = memory_bytes;
+  return one;
+}
+
+TEST(SandboxRooms, a_pod_weighs_what_its_containers_ask_for) {
+  using enum ContainerKind;
+  Sandbox sandbox;
+  sandbox.containers = {asking(kMain, 0, 0)};
+  EXPECT_EQ(cpu_shares_of(sandbox), 2u);
+  sandbox.containers = {asking(kSidecar, 250, 0), asking(kInit, 250, 0), asking(kMain, 500, 0), asking(kMain, 250, 0)};
+  EXPECT_EQ(cpu_shares_of(sandbox), 1024u);
+  sandbox.containers[1].cpu_weight = 2000;
+  EXPECT_EQ(cpu_shares_of(sandbox), 2304u) << "an init container beside the sidecar that runs by then";
+  EXPECT_EQ(cpu_weight_of_shares(2), 1u);
+  EXPECT_EQ(cpu_weight_of_shares(1024), 39u);
+  EXPECT_EQ(cpu_weight_of_shares(262'144), 10'000u);
+}
+
+TEST(SandboxRooms, a_pod_has_a_bound_of_memory_where_each_of_its_containers_has) {
+  using enum ContainerKind;
+  Sandbox sandbox;
+  sandbox.containers = {asking(kInit, 0, 700), asking(kMain, 0, 100), asking(kMain, 0, 200)};
+  EXPECT_EQ(memory_limit_of(sandbox), 700u);
+  sandbox.containers[0].memory_bytes = 10;
+  EXPECT_EQ(memory_limit_of(sandbox), 300u);
+  sandbox.containers[0].memory_bytes = 0;
+  EXPECT_EQ(memory_limit_of(sandbox), 0u);
+}
+
+TEST(SandboxRooms, processors_may_have_a_hierarchy_of_their_own) {
+  EXPECT_EQ(group_in("9:cpu,cpuacct:/c/12-1/t\n8:memory:/m\n0::/other\n", "cpu"), "/c/12-1/t");
+  EXPECT_EQ(group_in("8:cpuset:/s\n0::/x/y\n", "cpu"), "/x/y");
+}
+
 TEST(SandboxRooms, names_are_those_of_the_sandbox) {
   Sandbox sandbox;
   sandbox.network = TaskNetwork::kOwn;

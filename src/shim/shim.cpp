@@ -27,7 +27,10 @@
 #include "base/check.h"
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "model/containers_variable.h"
 #include "model/hook_part.h"
+#include "ports/lingering_step.h"
+#include "ports/step_signal.h"
 #include "shim/checkpoint_watch.h"
 #include "shim/container_task.h"
 #include "shim/control_group.h"
@@ -121,6 +124,16 @@ bool is_step_client(pid_t pid) {
   return name == "srun\n" || name == "lockstep\n";
 }
 
+// Made when the first of them is, which may be later.
+void tell_containers_folder(ProcessSpec& process) {
+  const char* state = ::getenv(kSpillVariable);
+  char here[4096];
+  std::string folder = state ? state : "../..";
+  if (!folder.starts_with('/') && ::getcwd(here, sizeof here))
+    folder = format("{}/{}", here, folder);
+  process.env.push_back(format("{}={}/containers/{}", kContainersVariable, folder, process.uid));
+}
+
 class Shim {
  public:
   explicit Shim(ShimDescriptors descriptors) : record_fd_(descriptors.record) {
@@ -179,7 +192,7 @@ class Shim {
   void obey(const std::string& line);
   std::optional<int> signal_of(const Told& told) const;
   void signal_all(const Told& told);
-  void signal_tasks(int signal);
+  void signal_tasks(int signal, bool has_each_step = false);
   void insist(std::int64_t now_us);
   void signal_first(const Told& told);
   pid_t first_process_of(const StepTask& task) const;
@@ -259,6 +272,7 @@ class Shim {
   std::int64_t containers_at_us_ = kTimeNever;  // the next word of them
   std::int64_t stalls_at_us_ = kTimeNever;      // when a staging that says nothing has stood still too long
   bool stalled_ = false;
+  bool lingers_ = false;                        // what its tasks leave behind goes on until it is told to end
   std::optional<ToldLines> told_;               // of a staging, or of who watches for checkpoints
   std::unique_ptr<TaskStart> watch_;            // who does
   std::unique_ptr<TaskStarter> watch_starter_;  // opens what it reads, which may take for ever
@@ -320,6 +334,9 @@ Result<void> Shim::open_place() {
   if (work && (!is_hook(*work) || is_staging(*work)))
     place_ = TRY(open_job_place(format("../../{}/{}", kPlacesFolder, place_name(work->job, work->attempt))));
   tell_place(place_, start_.launch.process.env);
+  tell_containers_folder(start_.launch.process);
+  const auto asks = std::erase(start_.launch.process.env, format("{}=1", kLingerVariable));
+  lingers_ = asks > 0 && work && step_of(*work);
   return {};
 }
 
@@ -955,8 +972,9 @@ std::optional<int> Shim::signal_of(const Told& told) const {
 }
 
 void Shim::signal_all(const Told& told) {
+  const auto work = key();
   if (const auto signal = signal_of(told))
-    signal_tasks(*signal);
+    signal_tasks(*signal, work && is_script(*work));  // the first process alone was not meant: so the steps are, too
 }
 
 // What was killed and does not go may be held by another process of its user.
@@ -967,10 +985,12 @@ void Shim::insist(std::int64_t now_us) {
 }
 
 // Everybody but lockstep-pmi, which stops and goes on with them, and tidies up when they have ended.
-void Shim::signal_tasks(int signal) {
+void Shim::signal_tasks(int signal, bool has_each_step) {
   const bool is_for_all = signal == SIGSTOP || signal == SIGCONT;
   for (const pid_t pid : descendants_of(::getpid()))
-    if (is_for_all || !world_ || pid != world_->pid())
+    if (has_each_step && !is_for_all && is_step_client(pid))
+      ::sigqueue(pid, signal, {.sival_int = kSentToStepsToo});
+    else if (is_for_all || !world_ || pid != world_->pid())
       ::kill(pid, signal);
 }
 
@@ -1009,9 +1029,12 @@ void Shim::stop_as_told(const Told& told) {
 
 // Ahead of a signal that warns. Once it is told to end, that has been written.
 void Shim::notice_as_told(const Told& told) {
-  if (told.number && !over_ && kill_at_us_ == kTimeNever)
-    write_stop_notice(stop_why(told.why),
-                      static_cast<std::int64_t>(std::min<std::uint64_t>(*told.number, INT32_MAX)) * 1000);
+  if (!told.number || over_ || kill_at_us_ != kTimeNever)
+    return;
+  write_stop_notice(stop_why(told.why),
+                    static_cast<std::int64_t>(std::min<std::uint64_t>(*told.number, INT32_MAX)) * 1000);
+  if (!paused_)
+    wake_stopped(::getpid());
 }
 
 void Shim::forget(const Told&) { result_written_ = result_written_ || over_; }
@@ -1105,6 +1128,8 @@ void Shim::check_over() {
     return;
   look_for_memory_kills();
   if (!children_gone_ && any_lives_below(::getpid())) {
+    if (lingers_ && kill_at_us_ == kTimeNever)
+      return;  // the last of them tells by its end
     kill_leftovers(world_goes(boot_clock_us()) ? world_->pid() : 0);
     insist(boot_clock_us());
     leftover_at_us_ = boot_clock_us() + kLeftoverEveryUs;
@@ -1154,7 +1179,8 @@ std::optional<WorkId> Shim::key() const {
 }
 
 // What the kernel killed may have been a child that nobody waited for, in a task that ended well: the step was short
-// of memory all the same.
+// of memory all the same. Of a front end's sandbox that is no end for want of memory: what ran on there has said how it
+// ended.
 void Shim::look_for_memory_kills() {
   const std::uint64_t kills = group_.oom_kills();
   if (kills <= memory_kills_)
@@ -1162,11 +1188,11 @@ void Shim::look_for_memory_kills() {
   memory_kills_ = kills;
   bool found = false;
   for (const auto& task : tasks_)
-    if (task->exit().signal == SIGKILL) {
+    if (task->exit().signal == SIGKILL || (sandbox_ && task->exit().code == 128 + SIGKILL)) {
       task->was_out_of_memory();
       found = true;
     }
-  if (!found)
+  if (!found && !start_.sandbox.front_end_files)
     tasks_.front()->was_out_of_memory();
   grace_until_us_ = std::max(grace_until_us_, boot_clock_us() + kTellUs);
   tell_of_memory_kills(kills);
@@ -1283,10 +1309,13 @@ void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
   kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us + last_words_us);
   grace_until_us_ = first ? kill_at_us_ : std::min(grace_until_us_, kill_at_us_);
   if (first && kill_wait_us > 0) {
-    paused_ = false;
+    const bool being_stopped = std::exchange(paused_, false);  // some may be about to
     pause_at_us_ = kTimeNever;
     group_.thaw();
-    signal_descendants(::getpid(), SIGCONT);
+    if (being_stopped)
+      signal_descendants(::getpid(), SIGCONT);
+    else
+      wake_stopped(::getpid());
     if (!keeper_ends || !tasks_.front()->running())
       signal_descendants(::getpid(), SIGTERM);
     else  // hooks come before, and it knows the order

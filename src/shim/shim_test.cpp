@@ -20,6 +20,7 @@
 #include <iterator>
 
 #include "base/text.h"
+#include "ports/lingering_step.h"
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
 #include "wire/frame.h"
@@ -242,6 +243,58 @@ TEST_F(ShimTest, EndsOnlyWhenNothingOfTheStepIsLeft) {
   EXPECT_EQ(agent.end(), "ended 0:3:0:0");
   EXPECT_EQ(exit_code(), 0);
   for (const ShimPid& task : records().pids) EXPECT_EQ(kill_sessions({task}), 0u);
+}
+
+TEST_F(ShimTest, WhatALingeringStepLeavesBehindGoesOn) {
+  ShimStart start = step("env | grep LINGERS; (trap '' TERM HUP; exec setsid sleep 1000) & echo left; exit 3");
+  start.launch.process.env.push_back(format("{}=1", kLingerVariable));
+  Wire agent = begin(start);
+  EXPECT_EQ(agent.line(), kHello);
+  EXPECT_EQ(agent.line(), "started");
+  ASSERT_TRUE(is_written("left\n"));
+  ASSERT_TRUE(becomes([&] { return descendants_of(pid_).size() == 1; })) << "the task has ended, the other has not";
+  Wire later = connect_agent();
+  EXPECT_EQ(later.line(), kHello);
+  EXPECT_EQ(later.line(), "started");
+  kill_tasks();
+  EXPECT_EQ(later.end(), "ended 0:3:0:0");
+  EXPECT_EQ(agent.end(), "ended 0:3:0:0");
+  EXPECT_EQ(out(), "left\n") << "it is not told";
+}
+
+TEST_F(ShimTest, ALingeringStepEndsWhenItIsToldTo) {
+  ShimStart start = step("(trap '' TERM HUP; exec setsid sleep 1000) & echo left");
+  start.launch.process.env.push_back(format("{}=1", kLingerVariable));
+  Wire agent = begin(start);
+  EXPECT_EQ(agent.line(), kHello);
+  EXPECT_EQ(agent.line(), "started");
+  ASSERT_TRUE(is_written("left\n"));
+  ASSERT_TRUE(becomes([&] { return descendants_of(pid_).size() == 1; }));
+  agent.say("stop 0\n");
+  EXPECT_EQ(agent.end(), "ended 0:0:0:0");
+}
+
+// It hands on what it is sent to its step, which has a signal to all of the job already.
+TEST_F(ShimTest, ASignalToAllOfAScriptIsMarkedForWhatAccompaniesSteps) {
+  folder_ = dir_ + "/shims/7-1-batch";
+  ASSERT_EQ(::system(("mkdir -p " + folder_).c_str()), 0);
+  const std::string told =
+      "import os, signal\n"
+      "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n"
+      "print('up', flush=True)\n"
+      "print(os.path.basename(__file__), signal.sigwaitinfo([signal.SIGUSR1]).si_code, flush=True)\n";
+  for (const char* name : {"srun", "other"}) {
+    std::ofstream(dir_ + "/" + name) << "#!/usr/bin/python3\n" << told;
+    ASSERT_EQ(::chmod((dir_ + "/" + name).c_str(), 0755), 0);
+  }
+  Wire agent = begin(step("trap '' USR1; ./srun & ./other & wait"));
+  EXPECT_EQ(agent.line(), kHello);
+  EXPECT_EQ(agent.line(), "started");
+  ASSERT_TRUE(is_written("up\nup\n"));
+  agent.say("signal 10\n");
+  EXPECT_EQ(agent.end(), "ended 0:0:0:0");
+  EXPECT_NE(out().find(format("srun {}\n", SI_QUEUE)), std::string::npos) << out();
+  EXPECT_NE(out().find(format("other {}\n", SI_USER)), std::string::npos) << out();
 }
 
 TEST_F(ShimTest, EveryRankHasItsOwnEnd) {

@@ -171,6 +171,7 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   plan.gid = process.gid;
   plan.groups = process.groups;
   plan.umask = process.umask;
+  plan.makes_tmpdir = !container && !sandbox;  // a container's folders are its own
   plan.no_new_privs = start.no_new_privs;
   plan.enter = start.enter;
   plan.mounts = place.mounts;

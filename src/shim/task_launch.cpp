@@ -131,9 +131,11 @@ struct TaskStart::Child {
   int open_file(const TaskStream& stream);
   void place_stream(int target, Stage where);
   void place_inherited();
+  void settle_tmpdir();
 
   TaskPlan plan;
   std::vector<char*> argv, env;
+  char** tmpdir = nullptr;        // its entry of env, where it is to be made sure of
   std::vector<char*> candidates;  // paths to try, in PATH's order
   std::string script_by_fd;       // the script again, for users to whom its folder is closed
   std::vector<PidText> pid_texts;
@@ -334,6 +336,7 @@ void TaskStart::Child::main() {
   if (chdir_error && !plan.work_dir_inside)
     say("lockstep: error: couldn't chdir to `", home, "': ", words_of(chdir_error), ": going to /tmp instead\n");
 
+  settle_tmpdir();
   if (!plan.note.empty())
     say(plan.note.c_str(), "");
 
@@ -344,6 +347,28 @@ void TaskStart::Child::main() {
   close_on_exec_from(kFirstInherited + static_cast<int>(plan.inherited.size()));
   limit_descriptors(plan.limits);
   run_program();
+}
+
+// As slurmstepd does.
+void TaskStart::Child::settle_tmpdir() {
+  if (!tmpdir)
+    return;
+  const char* path = ::strchr(*tmpdir, '=') + 1;
+  struct stat facts {};
+  int why = 0;
+  if (::mkdir(path, 0700) == 0)
+    return;
+  if (const int no_folder = errno; ::stat(path, &facts) != 0)
+    why = no_folder;
+  else if (!S_ISDIR(facts.st_mode))
+    why = ENOTDIR;
+  else if (::faccessat(AT_FDCWD, path, X_OK | W_OK, AT_EACCESS) != 0)
+    why = errno;
+  if (why == 0)
+    return;
+  say("lockstep: error: TMPDIR [", path, "]: ", words_of(why), ": setting TMPDIR to /tmp\n");
+  static char fallback[] = "TMPDIR=/tmp";
+  *tmpdir = fallback;
 }
 
 void TaskStart::Child::list_words() {
@@ -371,6 +396,8 @@ void TaskStart::Child::list_variables() {
       env[at->second] = text;
   }
   env.push_back(nullptr);
+  if (const auto at = position.find("TMPDIR"); plan.makes_tmpdir && at != position.end())
+    tmpdir = &env[at->second];
 }
 
 void TaskStart::Child::list_candidates() {
@@ -461,6 +488,12 @@ Result<StartedTask> TaskStart::result() const {
     started.failure_exit = ours ? ExitStatus{1, 0, false} : ExitStatus{0, kNotOpenedSignal, false, true};
   }
   return started;
+}
+
+pid_t run_child(TaskStart& start) {
+  start.run();
+  const auto started = start.result();
+  return started.ok() ? started->pid : pid_t{-1};
 }
 
 }  // namespace lockstep

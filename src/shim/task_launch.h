@@ -45,6 +45,7 @@ struct TaskPlan {
   std::uint32_t uid = 0, gid = 0;
   std::vector<std::uint32_t> groups;
   std::int32_t umask = 022;
+  bool makes_tmpdir = false;  // $TMPDIR, where it is not there; where it cannot be used it becomes /tmp
   TaskStream streams[3];
   int terminal = -1;  // slave of the pty
   std::vector<TaskLimit> limits;
@@ -84,5 +85,8 @@ class TaskStart {
   struct Child;
   std::unique_ptr<Child> child_;
 };
+
+// Runs it; its process, or -1 where none could be made.
+pid_t run_child(TaskStart& start);
 
 }  // namespace lockstep

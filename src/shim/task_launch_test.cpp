@@ -294,6 +294,28 @@ std::size_t await_done(TaskStarter& starter, std::size_t count) {
   return done;
 }
 
+TEST_F(TaskLaunchTest, TheFolderForTemporaryFilesIsThere) {
+  const auto told = [&](const std::string& tmpdir, bool makes) {
+    TaskPlan asked = plan({"/bin/sh", "-c", "echo $TMPDIR"});
+    asked.env.push_back("TMPDIR=" + tmpdir);
+    asked.makes_tmpdir = makes;
+    return run(std::move(asked));
+  };
+  EXPECT_EQ(told(dir_ + "/new", false), dir_ + "/new\n");
+  EXPECT_NE(::access((dir_ + "/new").c_str(), F_OK), 0);
+  EXPECT_EQ(told(dir_ + "/new", true), dir_ + "/new\n");
+  struct stat made {};
+  ASSERT_EQ(::stat((dir_ + "/new").c_str(), &made), 0);
+  EXPECT_TRUE(S_ISDIR(made.st_mode));
+  EXPECT_EQ(made.st_mode & 0777, 0700u);
+  EXPECT_EQ(told(dir_ + "/new", true), dir_ + "/new\n");
+  EXPECT_EQ(told(dir_ + "/no/such", true), "lockstep: error: TMPDIR [" + dir_ +
+                                               "/no/such]: No such file or directory: setting TMPDIR to /tmp\n/tmp\n");
+  std::ofstream(dir_ + "/file");
+  EXPECT_EQ(told(dir_ + "/file", true),
+            "lockstep: error: TMPDIR [" + dir_ + "/file]: Not a directory: setting TMPDIR to /tmp\n/tmp\n");
+}
+
 TEST_F(TaskLaunchTest, AFifoHoldsUpTheStarterAndNobodyElse) {
   ASSERT_EQ(::mkfifo((dir_ + "/fifo").c_str(), 0666), 0);
   TaskPlan waiting = plan({"cat"});

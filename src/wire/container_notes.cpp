@@ -16,6 +16,7 @@ template <class V>
 constexpr void describe(V& v, const ContainerNotes*) {
   v("fetch_time_us", &ContainerNotes::fetch_time, bounded::kSpan);
   v("failed_probes", &ContainerNotes::failed_probes, bounded::Items{kProbeKinds});
+  v("replaced", &ContainerNotes::replaced, bounded::kName);
 }
 
 }  // namespace lockstep::wire

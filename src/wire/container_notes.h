@@ -25,6 +25,7 @@ inline constexpr std::size_t kProbeKinds = 3, kProbeOutputMax = 512;
 struct ContainerNotes {
   Duration fetch_time;                     // how long the image of this life took to come; 0 = it was there
   std::vector<FailedProbe> failed_probes;  // at most one of each kind
+  std::string replaced;  // links of its image that folders have taken the place of: "/dev, /etc"; "" = none
   friend bool operator==(const ContainerNotes&, const ContainerNotes&) = default;
 };
 

@@ -21,6 +21,8 @@ constexpr void describe(V& v, const ContainerWord*) {
   v("uid", &ContainerWord::uid);
   v("gid", &ContainerWord::gid);
   v("groups", &ContainerWord::groups, Items{2048});
+  v("replaced", &ContainerWord::replaced, bounded::kName);
+  v("stop_signal", &ContainerWord::stop_signal);
   v("reason", &ContainerWord::reason, bounded::kName);
   v("message", &ContainerWord::message, bounded::kPhrase);
   v("oom", &ContainerWord::oom);

@@ -25,6 +25,8 @@ struct ContainerWord {
   Duration fetch_time;             // 0 = it was there
   std::uint32_t uid = 0, gid = 0;  // kImage: who it runs as
   std::vector<std::uint32_t> groups;
+  std::string replaced;          // kImage: links of the image that folders have taken the place of: "/dev, /etc"
+  std::int32_t stop_signal = 0;  // kImage: by which the image wants to be ended; 0 = as usual
   std::int32_t pid = 0;
   std::string reason, message;
   bool oom = false;

@@ -61,6 +61,7 @@ constexpr void describe(V& v, const FrontEndFiles*) {
   v("logins", &FrontEndFiles::logins, Items{64});
   v("added", &FrontEndFiles::added, Items{kAddedContainersMax});
   v("changes", &FrontEndFiles::changes, Items{kContainersMax});
+  v("log_folder", &FrontEndFiles::log_folder, bounded::kName);
   v("memory_mb", &FrontEndFiles::memory_mb, bounded::Between{0, kMegabytesMax});
 }
 

@@ -59,7 +59,8 @@ struct FrontEndFiles {
   std::vector<Login> logins;            // tried in this order, and then without any
   std::vector<SandboxContainer> added;  // of kind kAdded, in the order in which they came
   std::vector<Change> changes;          // of those that it was made with
-  std::int64_t memory_mb = 0;           // what its job was granted on the node; 0 = as much as there is
+  std::string log_folder;      // how the folder of its logs is called, as NAMESPACE_NAME_UID; "" = others need no logs
+  std::int64_t memory_mb = 0;  // what its job was granted on the node; 0 = as much as there is
   friend bool operator==(const FrontEndFiles&, const FrontEndFiles&) = default;
 };
 

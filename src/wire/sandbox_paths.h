@@ -12,6 +12,9 @@
 //     containers/NAME/LIFE/image           name of its image in the store, which stays as long
 //     containers/NAME/LIFE/alive           locked while its output may grow
 //     containers/NAME/LIFE/log             its output; log.1 … log.4 are older
+//
+//   HOME/logs/pods/FOLDER/NAME/LIFE.log    the same logs where others look for them: shown at /var/log/pods
+//   HOME/logs/containers/…log              links to them, for /var/log/containers
 #pragma once
 
 #include <cstdint>
@@ -33,6 +36,11 @@ inline std::string container_folder(std::string_view sandbox, std::string_view c
 inline std::string life_folder(std::string_view sandbox, std::string_view container, std::uint32_t life) {
   return format("{}/{}", container_folder(sandbox, container), life);
 }
+// Source: kubernetes.io/docs/concepts/cluster-administration/logging ("How nodes handle container logs").
+inline constexpr const char* kPodLogs = "/var/log/pods";
+inline constexpr const char* kContainerLogs = "/var/log/containers";
+inline std::string shown_logs(std::string_view home) { return format("{}/logs", home); }
+
 // A folder of the node that outlives its sandboxes, where its path does not begin with "/": among those that its agent
 // keeps. An Error: it would lead out of them.
 inline Result<std::string> path_of_lasting(const std::string& path, std::string_view home) {

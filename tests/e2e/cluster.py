@@ -3,6 +3,7 @@ import contextlib
 import http.client
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -89,6 +90,20 @@ class Cluster:
         full.update(env or {})
         return subprocess.run(argv, capture_output=True, text=text, timeout=timeout, input=input, env=full,
                               cwd=cwd or self.work)
+
+    def at_terminal(self, *argv, timeout=60):
+        """What somebody at a terminal sees of a command."""
+        master, slave = pty.openpty()
+        process = subprocess.Popen(argv, env={**self.env, "TERM": "xterm"}, cwd=self.work, stdin=slave, stdout=slave, stderr=slave,
+                                   start_new_session=True)
+        os.close(slave)
+        said = b""
+        with contextlib.suppress(OSError):  # the last one has closed it
+            while chunk := os.read(master, 4096):
+                said += chunk
+        os.close(master)
+        process.wait(timeout=timeout)
+        return said.decode()
 
     def ok(self, *argv, **kwargs):
         result = self.run(*argv, **kwargs)

@@ -303,6 +303,8 @@ class Commands(unittest.TestCase):
         self.assertEqual(result.returncode, 7, result.stderr)
         self.assertEqual(result.stdout, "n[1-2]\nn1\nn2\n")
         self.assertRegex(result.stderr, r"salloc: Granted job allocation \d+")
+        named = self.c.run("salloc", "-N1", "sh", "-c", "echo $SLURM_JOB_NAME; squeue -h -j $SLURM_JOB_ID -o %j; env | grep -c SLURM_PROCID")
+        self.assertEqual(named.stdout, "interactive\ninteractive\n0\n")
 
     def test_killed_srun_frees_its_allocation(self):
         p = subprocess.Popen(["srun", "-N2", "--exclusive", "-J", "orphan", "sleep", "600"], env=self.c.env, cwd=self.c.work)
@@ -520,7 +522,79 @@ class Commands(unittest.TestCase):
 
     def test_ping_and_config(self):
         self.assertIn("is UP", self.c.ok("scontrol", "ping"))
-        self.assertRegex(self.c.ok("scontrol", "show", "config"), r"(?m)^ClusterName +=")
+        config = self.c.ok("scontrol", "show", "config")
+        self.assertRegex(config, r"(?m)^ClusterName +=")
+        self.assertRegex(config, r"(?m)^ProctrackType +  *= proctrack/cgroup$")
+        self.assertIn(" [pyxis] ", self.c.ok("srun", "--help"))
+
+    def test_an_empty_item_of_a_list_is_none(self):
+        c = self.c
+        job = c.wrap("true", "-H", "-p", "main,", "-w", "n1,", "--array=1,2,", "--gres=gpu:1,", "-d", "singleton,")
+        for words in (("squeue", "-O", "jobid:8,", "-j", job + ","), ("squeue", "-O", ",jobid:8,", "-t", "PD,", "-j", job),
+                      ("squeue", "-o", "%8A", "-p", ",main,", "-u", "root,", "-j", job),
+                      ("squeue", "-o", "%8A", "-n", "wrap,", "-j", job)):
+            with self.subTest(words=words):
+                self.assertEqual({line.strip() for line in c.ok(*words, "-h").splitlines()}, {job})
+        self.assertEqual(c.ok("squeue", "-h", "-r", "-j", job, "-o", "%K").split(), ["1", "2"])
+        self.assertEqual(c.ok("sinfo", "-h", "-O", "nodehost:3,", "-n", "n1,", "-p", "main,", "-t", "idle,mixed,alloc,"), "n1 \n")
+        c.ok("scontrol", "update", f"jobid={job},", "nice=1")
+        self.assertEqual(c.ok("scontrol", "show", "hostnames", "n1,n2,").split(), ["n1", "n2"])
+        done = c.wrap("true")
+        c.wait(done)
+        shown = eventually(lambda: c.ok("sacct", "-nXP", "-j", f"{done},", "-o", "jobid,state,", "-s", "CD,F,").strip())
+        self.assertEqual(shown, f"{done}|COMPLETED")
+        for states, said in (("CD,NONSENSE", "sacct: fatal: unrecognized job state value 'NONSENSE'\n"),
+                             ("CG", "sacct: fatal: job state CG is not supported / accounted\n")):
+            refused = c.run("sacct", "-j", done, "-s", states)
+            self.assertEqual((refused.returncode, refused.stderr, refused.stdout), (1, said, ""))
+        self.assertEqual(c.ok("sacct", "-nX", "-j", done, "-s", "RS"), "")
+        c.ok("scancel", f"{job},,")
+        self.assertEqual(c.ok("squeue", "-h", "-t", "PD", "-j", job), "")
+
+    def test_what_tools_read_of_jobs_and_steps(self):
+        c = self.c
+        later = c.wrap("true", "-b", "2030-01-20T10:00:00")
+        shown = c.ok("scontrol", "show", "jobid", "-dd", later)
+        self.assertIn(f"JobId={later} ", shown)
+        self.assertRegex(shown, r"EligibleTime=2030-01-20T10:00:00")
+        self.assertRegex(shown, r"StartTime=2030-01-20T10:00:00")
+        self.assertEqual(c.ok("squeue", "-h", "-j", later, "-O", "eligibletime:.19"), "2030-01-20T10:00:00\n")
+        c.ok("scancel", later)
+        job = c.wrap("srun true; srun sleep 100")
+        eventually(lambda: f"StepId={job}.1 " in c.run("scontrol", "-o", "show", "step", job).stdout, what="the second step")
+        self.assertNotIn(f"StepId={job}.0 ", c.ok("scontrol", "-o", "show", "step", job))
+        self.assertEqual(c.ok("squeue", "--only-job-state", "-h", "-j", job, "-o", "%T"), "RUNNING\n")
+        cluster = c.ok("scontrol", "show", "config").split("ClusterName")[1].split()[1]
+        self.assertTrue(c.ok("squeue", "-M", cluster).startswith(f"CLUSTER: {cluster}\n"))
+        c.ok("scancel", job)
+
+    def test_a_folder_for_temporary_files(self):
+        c = self.c
+        own = os.path.join(c.work, "own-tmp")
+        for tmpdir, said in ((None, "/tmp\n/tmp\n"), (own, f"{own}\n{own}\n")):
+            env = {**c.env, **({"TMPDIR": tmpdir} if tmpdir else {})}
+            env = env if tmpdir else {k: v for k, v in env.items() if k != "TMPDIR"}
+            job = subprocess.run(["sbatch", "--parsable", "--wrap", "echo $TMPDIR; srun sh -c 'echo $TMPDIR'"], env=env, cwd=c.work,
+                                 capture_output=True, text=True, check=True).stdout.strip()
+            self.assertEqual(c.wait(job), "COMPLETED")
+            self.assertEqual(c.output(job), said)
+        self.assertTrue(os.path.isdir(own))
+
+    def test_a_signal_to_all_of_a_job_comes_once(self):
+        c = self.c
+        script = c.script("#!/bin/bash\ntrap 'echo script' USR1\n"
+                          "srun bash -c \"trap 'echo step >> $PWD/full.out' USR1; touch $PWD/full.up; while :; do sleep 0.05; done\" &\n"
+                          "while :; do wait; done\n", "full.sh")
+        job = c.sbatch(script)
+        eventually(lambda: os.path.exists(os.path.join(c.work, "full.up")), what="the step")
+        told = os.path.join(c.work, "full.out")
+        for count in (1, 2):  # a second one that came late would have been counted before the next
+            c.ok("scancel", "--full", "--signal=USR1", job)
+            eventually(lambda: os.path.exists(told) and len(open(told).readlines()) >= count, what="the signal")
+            eventually(lambda: c.output(job).count("script\n") >= count, what="the signal to the script")
+        c.ok("srun", f"--jobid={job}", "--overlap", "true")
+        self.assertEqual(open(told).readlines(), ["step\n"] * 2)
+        c.ok("scancel", job)
 
 
 if __name__ == "__main__":

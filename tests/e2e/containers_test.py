@@ -60,7 +60,8 @@ class Containers(unittest.TestCase):
         again = self.srun("-N2", "cat", "/etc/os-release", image=f"docker://{where}#team/app:v1")
         self.assertEqual(again.stdout, "NAME=lockstep-test\n" * 2, again.stderr)
         self.assertEqual(again.stderr.count("importing"), 1)  # the other node had it
-        self.assertEqual(self.inside("pwd", image=f"{where}#team/app@{self.digest}"), "/srv/app\n")
+        for pinned in (f"{where}#team/app@{self.digest}", f"docker://{where}#team/app:{self.digest}"):
+            self.assertEqual(self.inside("pwd", image=pinned), "/srv/app\n")
 
     def test_image_from_squashfs(self):
         self.assertEqual(self.inside("sh", "-c", "echo $COLOUR; cat /etc/os-release", image=self.sqsh),
@@ -293,6 +294,38 @@ class Containers(unittest.TestCase):
         self.assertEqual(self.c.wait(job), "COMPLETED", self.c.output(job, "script.out"))
         lines = [l for l in self.c.output(job, "script.out").splitlines() if not l.startswith("lockstep: container:")]
         self.assertEqual(lines, ["kept"] * 3)
+
+    def test_enroot_shows_named_containers_as_pyxis_calls_them(self):
+        out = os.path.join(self.c.work, "exported.sqsh")
+        script = self.c.script(
+            "#!/bin/bash\n#SBATCH -N1 -n2 -o enroot.out\n"
+            f"srun -n1 --container-name=web:create --container-image={self.image} "
+            "sh -c 'echo kept > /srv/app/file; busybox touch /tmp/up-$SLURM_JOB_ID; until [ -e /go ]; do sleep 0.02; done' &\n"
+            "until [ -e /tmp/up-$SLURM_JOB_ID ]; do sleep 0.02; done; rm /tmp/up-$SLURM_JOB_ID\n"
+            "name=pyxis_${SLURM_JOB_ID}_web\n"
+            "echo listed $(enroot list | grep -cx $name)\n"
+            "while read -r one pid rest; do [ $one = $name ] && kill -0 $pid && echo runs; done < <(enroot list -f)\n"
+            "enroot start $name cat file\n"
+            "enroot start -r $name sh -c 'exit 7'; echo code $?\n"
+            f"enroot export -o {out} $name\n"
+            f"enroot export -o {out} $name; echo code $?\n"
+            f"enroot export -f -o {out} $name && echo again\n"
+            "srun --overlap -n1 --container-name=web:exec touch /go; wait\n"
+            "enroot start $name cat file\n"
+            "enroot remove -f $name; enroot list | grep -cx $name\n"
+            "enroot remove -f $name; echo code $?\n", "enroot.sh")
+        job = self.c.sbatch(script, user=ANN, env={"HOME": self.c.work})
+        self.assertEqual(self.c.wait(job), "COMPLETED", self.c.output(job, "enroot.out"))
+        lines = [l for l in self.c.output(job, "enroot.out").splitlines() if not l.startswith(("lockstep: ", "srun: ", "[INFO]"))]
+        self.assertEqual(lines, ["listed 1", "runs", "kept", "code 7", f"[ERROR] File already exists: {out}", "code 1", "again", "kept",
+                                 "0", f"[ERROR] No such container: pyxis_{job}_web", "code 1"])
+        self.assertEqual(self.inside("cat", "/srv/app/file", image=out), "kept\n")
+
+    def test_enroot_imports_an_image(self):
+        out = os.path.join(self.c.work, "imported.sqsh")
+        done = self.srun("-w", "n1", "enroot", "import", "-o", out, f"docker://127.0.0.1:{PORT}#team/app:v1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.inside("sh", "-c", "pwd; echo $COLOUR", image=out), "/srv/app\nblue\n")
 
     def test_named_container_goes_with_its_job(self):
         done = self.srun("-w", "n1", "--container-name=gone", "true", image=self.image)

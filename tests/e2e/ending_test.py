@@ -109,6 +109,21 @@ wait; wait; wait
         self.assertEqual(self.c.wait(job, timeout=80), "COMPLETED")
         self.assertEqual(self.c.output(job), "up\nwarned\nthe child lives\nend\n")
 
+    def test_a_cancel_wakes_those_who_stand_and_nobody_else(self):
+        traps = "trap 'echo continued' CONT; trap 'echo saved; exit' TERM; echo up\n"
+        job = self.submit(traps + "while :; do sleep 0.1; done\n")
+        self.output_with(job, "up")
+        self.cancel(job)
+        self.c.wait(job)
+        out = self.c.output(job)
+        self.assertIn("saved", out)
+        self.assertNotIn("continued", out)
+        job = self.submit(traps + "kill -STOP $$; while :; do sleep 0.1; done\n")
+        self.output_with(job, "up")
+        self.cancel(job)
+        self.c.wait(job)
+        self.assertIn("saved", self.c.output(job))
+
     # --- what a job does to itself ---
 
     def test_a_requeue_from_inside_tells_that_it_worked(self):

@@ -61,6 +61,11 @@ class FirstDay(unittest.TestCase):
         self.assertEqual(self.c.wait(job), "COMPLETED")
         self.assertEqual(self.c.output(job), "2\n")
 
+    def test_a_command_instead_of_a_script_stands_in_any_component(self):
+        job = self.c.sbatch("-N1", ":", "-N1", "--wrap", "echo $SLURM_HET_SIZE", user=ANN)
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        self.assertEqual(self.c.output(job), "2\n")
+
     def test_several_programs_in_one_step(self):
         words = ["sh", "-c", "echo a $SLURM_PROCID of $SLURM_NTASKS", ":", "-n2", "sh", "-c",
                  "echo b $SLURM_PROCID of $SLURM_NTASKS"]
@@ -80,6 +85,9 @@ class FirstDay(unittest.TestCase):
         out = self.c.ok("salloc", "-Q", "-N2", "-n3", "srun", *where, user=ANN, env=hosts)
         self.assertEqual(sorted(out.splitlines()), listed)
         self.assertEqual(sorted(self.c.ok("srun", *where, user=ANN, env=hosts).splitlines()), listed)
+        self.assertEqual(sorted(self.c.ok("salloc", "-Q", "srun", *where, user=ANN, env=hosts).splitlines()), listed)
+        out = self.c.ok("salloc", "-Q", "-m", "arbitrary", "-w", "n2,n1,n2", "srun", *where, user=ANN)
+        self.assertEqual(sorted(out.splitlines()), listed)
         self.assertEqual(self.c.ok("srun", "-w", "n1", *where, user=ANN, env=hosts).splitlines(), ["0 n1"])
         out = self.c.ok("salloc", "-Q", "-N2", "-n4", "srun", "-n3", "-m", "arbitrary", "-w", "n2,n1,n2", *where, user=ANN)
         self.assertEqual(sorted(out.splitlines()), listed)
@@ -199,6 +207,10 @@ class FirstDay(unittest.TestCase):
     def test_colour_is_for_terminals(self):
         held = self.c.wrap("true", "-H", "-J", "a-name-longer-than-eight", user=ANN)
         try:
+            for parsed in (("squeue", "-h"), ("squeue", "-o", "%i %T"), ("squeue", "-O", "jobid,state"), ("sinfo", "-h"),
+                           ("sinfo", "-o", "%n %T"), ("sinfo", "-O", "statelong"), ("squeue", "--json"), ("sinfo", "--json")):
+                _, text = self.on_terminal(*parsed, env={"TERM": "xterm"})
+                self.assertNotIn("\x1b", text, parsed)
             for command in (("squeue",), ("sinfo",), ("lockstep", "jobs")):
                 self.assertNotIn("\x1b", self.c.ok(*command, user=ANN))
                 for env, coloured in (({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False),

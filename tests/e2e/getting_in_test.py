@@ -1,10 +1,41 @@
-"""Into a job that runs, and files to its nodes: lockstep shell and ssh, sbcast; and what a job made of what it held: seff."""
+"""Into a job that runs, and files to its nodes: lockstep shell and ssh, sbcast; and what a job made of what it held: seff.
+
+As root, in a mount namespace of its own: an ordinary user with a shell is in its passwd.
+"""
+import ctypes
 import os
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 from cluster import Cluster, eventually
+
+GUEST = 31010
+passwd = None  # our own
+
+
+def setUpModule():
+    global passwd
+    if os.geteuid() != 0:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(0x00020000) != 0:  # CLONE_NEWNS
+        raise OSError(ctypes.get_errno(), "unshare")
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    with open("/etc/passwd") as f:
+        text = f.read()
+    passwd = tempfile.NamedTemporaryFile("w", prefix="lockstep-passwd-")
+    passwd.write(text + f"lsguest:x:{GUEST}:{GUEST}::/:/bin/sh\n")
+    passwd.flush()
+    os.chmod(passwd.name, 0o644)
+    subprocess.run(["mount", "--bind", passwd.name, "/etc/passwd"], check=True)
+
+
+def tearDownModule():
+    if passwd:
+        subprocess.run(["umount", "/etc/passwd"], check=False)
+        passwd.close()
 
 
 class GettingIn(unittest.TestCase):
@@ -113,11 +144,49 @@ srun -l --ntasks-per-node=1 -n$SLURM_NNODES cmp data.bin {there}.$SLURM_JOB_ID
         self.assertEqual(said.stdout.split(), [self.job, "0,1", str(os.getuid())])
         sent = self.c.run(*ssh, "cat > got && wc -c < got", env=env, input="x" * 100_000)
         self.assertEqual(sent.stdout.strip(), "100000", sent.stderr)
+        # A terminal, and what is left behind: until the job ends.
+        for user in (0, GUEST) if passwd else (0,):
+            with self.subTest(user=user):
+                self.left_behind(home, ssh[:-1], user)
         tmp = os.path.join(self.c.work, "tmp")
         os.mkdir(tmp)
         said = self.c.run(*ssh, "pwd", env={**env, "TMPDIR": tmp})
         self.assertEqual(said.returncode, 0, said.stderr)
         eventually(lambda: not os.listdir(tmp))
+
+    def left_behind(self, home, ssh, user):
+        own = home
+        if user:
+            own = f"{home}-{user}"
+            shutil.copytree(home, own)
+            config = f"{own}/.ssh/config"
+            with open(config) as f:
+                text = f.read().replace(f"{home}/.ssh", f"{own}/.ssh")
+            with open(config, "w") as f:
+                f.write(text)
+            subprocess.run(["chown", "-R", f"{user}:{user}", own], check=True)
+            ssh = (*ssh[:-1], config)
+        env = {"HOME": own}
+        job = self.c.wrap("sleep 1000", user=user, env=env)
+        eventually(lambda: self.c.state(job) == "RUNNING")
+        to = (*ssh, f"job-{job}")
+        mark = os.path.join(self.c.work, f"left-{user}")
+        said = self.c.run(*to, f"nohup sleep 990 > /dev/null 2>&1 & echo $! > {mark}.1; setsid sh -c 'echo $$ > {mark}.2; exec sleep 991' > /dev/null 2>&1 & "
+                               f"(sh -c 'echo $$ > {mark}.3; exec sleep 992' > /dev/null 2>&1 < /dev/null &) ; while ! [ -s {mark}.2 -a -s {mark}.3 ]; do sleep 0.05; done",
+                          user=user or None, env=env)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        terminal = self.c.run(*to[:1], "-tt", *to[1:], "tty; stat -c %G $(tty)", user=user or None, env=env, input="")
+        self.assertRegex(terminal.stdout, r"/dev/pts/\d+\r\ntty\r\n", terminal.stderr)
+        again = self.c.run(*to, f"for i in 1 2 3; do kill -0 $(cat {mark}.$i) && echo $i lives; done", user=user or None, env=env)
+        self.assertEqual(again.stdout, "1 lives\n2 lives\n3 lives\n", again.stderr)
+        eventually(lambda: len([step for step in self.c.ok("squeue", "-hs", "-j", job, "-o", "%i").split() if step.split(".")[1].isdigit()]) == 1,
+                   what="one step, with what was left")
+        self.c.ok("scancel", job)
+        self.assertEqual(self.c.wait(job), "CANCELLED")
+        eventually(lambda: not any(line in self.processes() for line in ("sleep 990", "sleep 991", "sleep 992")), what="the end of what was left")
+
+    def processes(self):
+        return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 if __name__ == "__main__":

@@ -124,6 +124,50 @@ class WhatIsMissing(unittest.TestCase):
                     c.ok("salloc", "-Q", "-N1", "--gres=gpu:h100:2", "srun", step.replace("a100", "h100"), "true", user=1001)
 
 
+class AskedForTwice(unittest.TestCase):
+    """What Debian's Slurm gives where a job asks for the same GPUs in two ways, or leaves it to GPUs where its tasks are: node and
+    CUDA_VISIBLE_DEVICES of every rank."""
+
+    def test_the_same_gpus_are_meant(self):
+        four = ["n1 0", "n1 1", "n1 2", "n1 3"]
+        eight = four + ["n2 0", "n2 1", "n2 2", "n2 3"]
+        pairs = ["n1 0", "n1 0", "n1 1", "n1 1", "n2 0", "n2 0", "n2 1", "n2 1"]
+        cases = [
+            ("--gres=gpu:4 --gpus-per-task=1 -n4", "", four),
+            ("--gres=gpu:4 --ntasks-per-node=4 --gpus-per-task=1", "", four),
+            ("--gres=gpu:4 --gpus-per-task=1 -n8", "", eight),
+            ("--gpus-per-node=h100:4 --gpus-per-task=h100:1 --ntasks-per-node=4 -N2", "", eight),
+            ("--gpus=8 --gpus-per-node=4 --gpus-per-task=1", "", eight),
+            ("--gres=gpu:4 -n4", "--gres=gpu:4 --gpus-per-task=1", four),
+            ("--gres=gpu:4 -n4", "--gpus=4 --gpus-per-task=1", four),
+            ("--gpus=4 -N2 -n4", "--gpu-bind=single:1", ["n1 0", "n1 1", "n1 2", "n2 0"]),
+            ("--gpus=4 -N2 --ntasks-per-gpu=2", "", pairs),
+            ("--ntasks-per-gpu=1 -n8", "", eight),
+            ("--gres=gpu:2 -N2 -n8", "--gpus=4 -n4 -N2 --gpu-bind=single:1", ["n1 0", "n1 1", "n2 0", "n2 1"]),
+        ]
+        refused = {
+            "--gres=gpu:h100:4 --gpus-per-task=1 -n4": "with and without type identification",
+            "--gpus=4 --gres=gpu:3": "not a multiple",
+            "--gpus=4 --gpus-per-task=1 -n2": "Invalid generic resource (gres) specification",
+            "--ntasks-per-gpu=1 --gpus-per-task=1 -n4": "mutually exclusive",
+        }
+        with Cluster(nodes=2, gpus="4xh100", cpus=16) as c:
+            for job, step, expected in cases:
+                with self.subTest(job=job, step=step):
+                    c.idle()
+                    out = c.ok("salloc", "-Q", *job.split(), "srun", "-Q", *step.split(), "sh", "-c",
+                               "echo $SLURM_PROCID $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES", user=1001)
+                    by_rank = sorted(out.splitlines(), key=lambda line: int(line.split()[0]))
+                    self.assertEqual([line.split(" ", 1)[1] for line in by_rank], expected)
+            self.assertEqual(c.ok("salloc", "-Q", "--gpus=4", "--gpus-per-task=1", "sh", "-c", "echo $SLURM_NTASKS", user=1001), "4\n")
+            for job, words in refused.items():
+                with self.subTest(job=job):
+                    self.assertIn(words, c.run("sbatch", *job.split(), "--wrap", "true", user=1001).stderr)
+            job = c.sbatch("--gpus=4", "--cpus-per-gpu=8", "--wrap", "true", user=1001)  # a node has cores for two
+            c.wait(job)
+            self.assertIn("NumNodes=2 ", c.ok("scontrol", "show", "job", job))
+
+
 class GpuStepsSideBySide(unittest.TestCase):
     def test_steps_with_gpus_of_their_own_do_not_share_them(self):
         with Cluster(nodes=1, gpus="4xh100", cpus=16) as c:

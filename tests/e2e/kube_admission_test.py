@@ -110,6 +110,18 @@ class KubeAdmission(unittest.TestCase):
         room = self.namespace("classes")
         status, refused = self.root.ask("POST", room + "/pods", pod("p", runtimeClassName="none"))
         self.assertEqual((status, refused["message"]), (403, 'pods "p" is forbidden: pod rejected: RuntimeClass "none" not found'))
+        networking, priorities = "/apis/networking.k8s.io/v1", "/apis/scheduling.k8s.io/v1/priorityclasses"
+        self.root.must("POST", networking + "/ingressclasses", {
+            "metadata": {"name": "usual", "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}, "spec": {"controller": "example.com/c"}})
+        self.addCleanup(self.root.ask, "DELETE", networking + "/ingressclasses/usual")
+        ingress = {"metadata": {"name": "i"}, "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}}
+        made = self.root.must("POST", networking + "/namespaces/classes/ingresses", ingress)
+        self.assertEqual(made["spec"]["ingressClassName"], "usual")
+        for name, code in (("first", 201), ("second", 403)):
+            self.addCleanup(self.root.ask, "DELETE", f"{priorities}/{name}")
+            status, said = self.root.ask("POST", priorities, {"metadata": {"name": name}, "value": 1, "globalDefault": True})
+            self.assertEqual(status, code, said)
+        self.assertIn("PriorityClass first is already marked as default. Only one default can exist", said["message"])
 
     def test_policies(self):
         room = self.namespace("ruled")
@@ -131,6 +143,40 @@ class KubeAdmission(unittest.TestCase):
         status, refused = self.root.ask("DELETE", room + "/configmaps/kept")
         self.assertEqual((status, refused["reason"]), (403, "Forbidden"))
         self.root.must("POST", CORE + "/default/configmaps", config_map("elsewhere", a="1", b="2", c="3"))
+        # What cannot be is refused when it is stored; what cannot be evaluated is what its binding makes of it.
+        policy = {"metadata": {"name": "rights"}, "spec": {
+            "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]},
+            "matchConditions": [{"name": "these", "expression": "request.name.startsWith('r-')"}],
+            "validations": [{"expression": "authorizer.group('').resource('secrets').namespace(request.namespace).check('get').allowd()"}]}}
+        status, refused = self.root.ask("POST", POLICIES + "/validatingadmissionpolicies", policy)
+        self.assertEqual((status, refused["details"]["causes"][0]["field"]), (422, "spec.validations[0].expression"))
+        self.assertIn("compilation failed: ERROR: <input>:1:", refused["message"])
+        rule = policy["spec"]["validations"][0]
+        rule["expression"] = rule["expression"].replace("allowd", "allowed")
+        rule["message"] = "secrets are not yours"
+        self.root.must("POST", POLICIES + "/validatingadmissionpolicies", policy)
+        binding = {"metadata": {"name": "rights"}, "spec": {"policyName": "rights", "validationActions": ["Deny"]}}
+        self.root.must("POST", POLICIES + "/validatingadmissionpolicybindings", binding)
+        self.root.must("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/ruled/rolebindings", {
+            "metadata": {"name": "ann"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "maps"},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "ann"}]})
+        self.root.must("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/ruled/roles", {
+            "metadata": {"name": "maps"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]})
+        as_ann = {"headers": {"Impersonate-User": "ann"}}
+        self.root.must("POST", room + "/configmaps", config_map("r-root", a="1"))
+        status, refused = self.root.ask("POST", room + "/configmaps", config_map("r-ann", a="1"), **as_ann)
+        self.assertEqual(status, 422, refused)
+        self.assertIn("secrets are not yours", refused["message"])
+        self.root.must("DELETE", POLICIES + "/validatingadmissionpolicybindings/rights")
+        self.root.must("PATCH", POLICIES + "/validatingadmissionpolicies/rights",
+                       {"spec": {"validations": [{"expression": "object.data.none == 'x'"}]}}, kind="application/merge-patch+json")
+        binding["spec"]["validationActions"] = ["Warn", "Audit"]
+        self.root.must("POST", POLICIES + "/validatingadmissionpolicybindings", binding)
+        reply = self.root.open("POST", room + "/configmaps", config_map("r-warned", a="1"))
+        self.assertEqual(reply.status, 201)
+        self.assertIn("expression 'object.data.none == 'x'' resulted in error: no such key: none", reply.headers["Warning"])
+        reply.read()
+        self.root.must("DELETE", POLICIES + "/validatingadmissionpolicybindings/rights")
         self.root.must("DELETE", POLICIES + "/validatingadmissionpolicybindings/few-here")
         self.root.must("DELETE", room + "/configmaps/kept")
 
@@ -200,6 +246,68 @@ class KubeAdmission(unittest.TestCase):
         self.assertEqual(status, 500)
         self.assertIn("failed to verify certificate", refused["message"])
         self.root.must("DELETE", validating + "/stranger")
+
+    def test_webhooks_of_custom_objects(self):
+        room = self.namespace("custom", hooked="yes")
+        hooks = Webhooks()
+        self.addCleanup(hooks.close)
+        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "sort": {"type": "string", "enum": ["plain", "odd"]},
+            "template": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}}}}
+        self.root.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "frees.ops.test"}, "spec": {
+                "group": "ops.test", "scope": "Namespaced", "names": {"kind": "Free", "plural": "frees", "singular": "free"},
+                "versions": [{"name": name, "served": True, "storage": name == "v2", "schema": schema} for name in ("v1", "v2")]}})
+        old, new = (room.replace("/api/v1/", f"/apis/ops.test/{version}/") + "/frees" for version in ("v1", "v2"))
+        eventually(lambda: self.root.ask("GET", old)[0] == 200 and self.root.ask("GET", new)[0] == 200, what="the definition is served")
+        rules = [{"apiGroups": ["ops.test"], "apiVersions": ["v2"], "operations": ["CREATE", "UPDATE"], "resources": ["frees"]}]
+        mutating = POLICIES + "/mutatingwebhookconfigurations"
+        patch = [{"op": "replace", "path": "/spec/sort", "value": "plain"}, {"op": "add", "path": "/spec/template/m", "value": {"y": 1, "x": 2}}]
+        hooks.say = lambda request: {} if request["object"]["spec"]["sort"] else {
+            "patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
+        self.root.must("POST", mutating, hooks.configuration("Mutating", "fill", rules=rules))
+
+        # The webhook comes before the schema, sees the version that its rule names, and members in the order of their names.
+        def free(name, **spec):
+            return {"apiVersion": "ops.test/v1", "kind": "Free", "metadata": {"name": name}, "spec": {"template": {"z": 1, "a": {"y": 1, "b": [{"d": 1, "c": 2}]}}, **spec}}
+
+        made = self.root.must("POST", old, free("f", sort=""))
+        self.assertEqual((made["apiVersion"], made["spec"]["sort"], made["metadata"]["generation"]), ("ops.test/v1", "plain", 1))
+        self.assertEqual(json.dumps(made["spec"]), '{"sort": "plain", "template": {"a": {"b": [{"c": 2, "d": 1}], "y": 1}, "m": {"x": 2, "y": 1}, "z": 1}}')
+        seen = hooks.asked[-1]
+        self.assertEqual((seen["kind"], seen["requestKind"]), tuple({"group": "ops.test", "version": v, "kind": "Free"} for v in ("v2", "v1")))
+        self.assertEqual((seen["resource"], seen["requestResource"]), tuple({"group": "ops.test", "version": v, "resource": "frees"} for v in ("v2", "v1")))
+        self.assertEqual(seen["object"]["apiVersion"], "ops.test/v2")
+        self.assertEqual(json.dumps(seen["object"]["spec"]), '{"sort": "", "template": {"a": {"b": [{"c": 2, "d": 1}], "y": 1}, "z": 1}}')
+        self.assertEqual(json.dumps(self.root.must("GET", new + "/f")["spec"]), json.dumps(made["spec"]))
+
+        # A change that the webhook makes counts, as do its mistakes; the old object is shown in that version, too.
+        changed = self.root.must("PUT", old + "/f", {**made, "spec": {"sort": "", "template": {}}})
+        self.assertEqual((changed["spec"], changed["metadata"]["generation"]), ({"sort": "plain", "template": {"m": {"x": 2, "y": 1}}}, 2))
+        self.assertEqual((hooks.asked[-1]["oldObject"]["apiVersion"], json.dumps(hooks.asked[-1]["oldObject"]["spec"])), ("ops.test/v2", json.dumps(made["spec"])))
+        status, refused = self.root.ask("POST", old, free("g", sort="other"))
+        self.assertEqual((status, refused["details"]["causes"][0]["field"]), (422, "spec.sort"))
+        self.assertEqual(hooks.asked[-1]["object"]["spec"]["sort"], "other")
+        self.root.must("DELETE", mutating + "/fill")
+
+        # Exact means the version of the request alone.
+        self.root.must("POST", mutating, hooks.configuration("Mutating", "fill", rules=rules, matchPolicy="Exact"))
+        self.assertEqual(self.root.ask("POST", old, free("h", sort=""))[0], 422)
+        self.assertEqual(self.root.ask("POST", new, {**free("h", sort=""), "apiVersion": "ops.test/v2"})[0], 201)
+        self.root.must("DELETE", mutating + "/fill")
+
+    def test_webhooks_of_objects_in_two_groups(self):
+        room = self.namespace("told", hooked="yes")
+        hooks = Webhooks()
+        self.addCleanup(hooks.close)
+        hooks.say = lambda request: {"patchType": "JSONPatch", "patch": base64.b64encode(
+            json.dumps([{"op": "replace", "path": "/note", "value": request["object"]["note"] + "!"}]).encode()).decode()}
+        self.root.must("POST", POLICIES + "/mutatingwebhookconfigurations", hooks.configuration("Mutating", "loud", rules=[
+            {"apiGroups": ["events.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["events"]}]))
+        made = self.root.must("POST", room + "/events", {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "message": "hear", "reason": "Told",
+                                                         "type": "Normal", "involvedObject": {"kind": "Pod", "namespace": "told", "name": "p"}})
+        self.assertEqual((made["message"], hooks.asked[-1]["object"]["apiVersion"], hooks.asked[-1]["requestKind"]["group"]), ("hear!", "events.k8s.io/v1", ""))
+        self.root.must("DELETE", POLICIES + "/mutatingwebhookconfigurations/loud")
 
     def root_certificate(self):
         return self.root.must("GET", CORE + "/default/configmaps/kube-root-ca.crt")["data"]["ca.crt"]

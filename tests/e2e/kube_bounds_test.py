@@ -1,4 +1,5 @@
 """What a tenant of Kubernetes' API may cost the others and how nodes show that they are heard."""
+import concurrent.futures
 import os
 import time
 import unittest
@@ -91,6 +92,44 @@ class KubeBounds(unittest.TestCase):
         self.root.must("PUT", path, scaled)
         eventually(lambda: len(self.items(f"{CORE}/wide/pods")) == 1, what="the others go")
         eventually(lambda: "ReplicaFailure" not in self.conditions(path), what="it fails no more")
+
+    def test_long_bodies(self):
+        room = self.namespace("long")
+        maps = room + "/configmaps"
+        many = config_map("many", **{f"k{i}": "v" for i in range(40_000)})
+        made = self.root.must("POST", maps, many)
+        self.assertEqual(len(made["data"]), 40_000)
+        # A short patch of a long object is a long change, and one that another overtakes is tried again.
+        def patch(i):
+            return self.root.must("PATCH", maps + "/many", {"data": {"k1": None, f"new{i}": "x"}}, "application/merge-patch+json")
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(patch, range(4)))
+        now = self.root.must("GET", maps + "/many")
+        self.assertEqual((len(now["data"]), [now["data"].get(f"new{i}") for i in range(4)], "k1" in now["data"]), (40_003, ["x"] * 4, False))
+        self.assertEqual(self.root.ask("PUT", maps + "/many", {**made, "data": {}})[0], 409)
+        # Applied, as JSON and as YAML of as many lines.
+        path, kind = maps + "/applied?fieldManager=me", "application/apply-patch+yaml"
+        lines = "".join(f"  k{i}: v\n" for i in range(14_000))
+        applied = self.root.must("PATCH", path, f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: applied}}\ndata:\n{lines}", kind)
+        self.assertEqual(len(applied["data"]), 14_000)
+        applied = self.root.must("PATCH", path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"k0": "v"}}, kind)
+        self.assertEqual(applied["data"], {"k0": "v"})
+
+    def test_long_bodies_that_are_refused(self):
+        room = self.namespace("evil")
+        ports = [{"name": f"p{i}", "port": i % 70_000} for i in range(20_000)]
+        status, refused = self.root.ask("POST", room + "/services", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": ports}})
+        self.assertEqual((status, refused["details"]["causes"][0]["field"]), (422, "spec.ports[0].port"))
+        status, refused = self.root.ask("POST", room + "/configmaps", '{"apiVersion":"v1","kind":"ConfigMap","x":[' + ",".join(["{}"] * 300_000) + "]}")
+        self.assertEqual((status, refused["reason"]), (413, "RequestEntityTooLarge"))
+        self.assertEqual(refused["message"], "Request entity too large: it has 300004 values, limit is 100000")
+        for path in ("/serviceaccounts/default/token", "/bindings"):
+            status, refused = self.root.ask("POST", room + path, "{" + " " * 20_000)
+            self.assertEqual((status, refused["reason"]), (400, "BadRequest"))
+        status, refused = self.root.ask("DELETE", room + "/configmaps/none", '{"kind":"DeleteOptions","apiVersion":"v1","dryRun":["' + "x" * 70_000 + '"]}')
+        self.assertEqual((status, refused["message"]), (413, "Request entity too large: limit is 65536"))
+        status, refused = self.root.ask("POST", room + "/configmaps", config_map("a_b", **{f"k{i}": "v" for i in range(1_000)}))
+        self.assertEqual((status, refused["details"]["causes"][0]["field"]), (422, "metadata.name"))
 
     def test_nodes_renew_their_leases(self):
         first = self.root.must("GET", LEASES + "/n1")

@@ -52,6 +52,14 @@ class KubeCertificates(unittest.TestCase):
             key = base64.b64encode(f.read()).decode()
         return Client({**self.config, "users": [{"user": {"client-certificate-data": self.signed(name)["certificate"], "client-key-data": key}}]})
 
+    def test_a_kubeconfig_goes_wherever_it_is_asked_for(self):
+        for path in ("kc/admin", "kc/deeper/admin", "./kc-admin", os.path.join(self.folder.name, "far/admin")):
+            self.c.ok("lockstep", "kubeconfig", path, cwd=self.folder.name)
+            there = os.path.join(self.folder.name, path)
+            self.assertEqual(os.stat(there).st_mode & 0o777, 0o600)
+            with open(there) as f:
+                self.assertEqual(yaml.safe_load(f)["kind"], "Config")
+
     def test_who_has_an_approved_request_is_that_user(self):
         made = self.request("ann", "/CN=ann/O=dev")
         self.assertEqual(made["spec"]["username"], "root", "who asked, whatever was said")

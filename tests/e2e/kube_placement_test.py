@@ -1,4 +1,5 @@
 """Where pods go: parts of cores, spreading, affinities, taints, what users count on nodes, precedence, cordon and drain."""
+import json
 import os
 import re
 import time
@@ -119,6 +120,61 @@ class KubePlacement(unittest.TestCase):
         self.assertLessEqual(len(of_set()), 3)
         self.root.must("DELETE", f"{self.ns}/pods/first")
         eventually(lambda: any(p["status"]["phase"] != "Failed" and p["spec"].get("nodeName") for p in of_set()), what="one has found room")
+
+    def test_a_binding_that_the_node_refuses_is_told_with_its_place(self):
+        """As a scheduler of others watches: pods that have not failed. Without the place it would believe it taken for ever."""
+        self.placed(self.create("first", "3", nodeName="n2"))
+        self.create("bound", "2", schedulerName="mine")
+        seen = []
+        watch = self.root.open("GET", f"{self.ns}/pods?watch=1&timeoutSeconds=60&fieldSelector=status.phase%21%3DFailed%2Cmetadata.name%3Dbound")
+        self.addCleanup(watch.close)
+        self.root.must("POST", f"{self.ns}/pods/bound/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "bound"},
+                                                                "target": {"kind": "Node", "name": "n2"}})
+        while not seen or seen[-1][0] != "DELETED":
+            event = json.loads(watch.readline())
+            seen.append((event["type"], event["object"]["spec"].get("nodeName")))
+        self.assertEqual((seen[0], seen[-1]), (("ADDED", None), ("DELETED", "n2")))
+        self.assertIn(("MODIFIED", "n2"), seen)
+        self.assertEqual(self.get("bound")["status"]["reason"], "OutOfcpu")
+
+    def test_a_node_that_is_deleted_comes_back_with_what_was_added(self):
+        self.label("n3", team="vision")
+        taint = {"key": "team", "value": "vision", "effect": "NoSchedule"}
+        self.root.must("PATCH", f"{NODES}/n3", {"spec": {"taints": [taint]}}, kind=MERGE)
+        self.addCleanup(self.root.must, "PATCH", f"{NODES}/n3", {"spec": {"taints": None}}, kind=MERGE)
+        self.placed(self.create("stays", nodeName="n3"))
+        account = self.root.must("POST", f"{self.ns}/serviceaccounts/default/token", {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "stays"}}})["status"]["token"]
+        before = self.root.must("GET", NODES + "/n3")
+        self.root.must("DELETE", NODES + "/n3")
+
+        def again():
+            status, node = self.root.ask("GET", NODES + "/n3")
+            return node if status == 200 and node["metadata"]["uid"] != before["metadata"]["uid"] else None
+        eventually(again, what="it is made anew")
+        node = again()
+        self.assertEqual(node["metadata"]["labels"]["team"], "vision")
+        self.assertIn(taint, node["spec"]["taints"])
+        self.assertEqual(self.node_of("stays"), "n3")
+        review = self.root.must("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": account}})
+        self.assertTrue(review["status"].get("authenticated"), "its pod is there")
+
+    def test_a_written_condition_stays_until_the_agents_next_word(self):
+        ready = lambda: next(c for c in self.root.must("GET", NODES + "/n3")["status"]["conditions"] if c["type"] == "Ready")
+
+        def write():
+            node = self.root.must("GET", NODES + "/n3")
+            for one in node["status"]["conditions"]:
+                if one["type"] == "Ready":
+                    one.update(status="False", reason="Test")
+            status, said = self.root.ask("PUT", NODES + "/n3/status", node)
+            self.assertIn(status, (200, 409), said)
+            return status == 200
+        eventually(write, what="it is written")
+        self.assertEqual((ready()["status"], ready()["reason"]), ("False", "Test"))
+        eventually(lambda: ready()["status"] == "True", timeout=30, what="its agent has the next word")
 
     def test_an_eviction_and_a_word_of_others_are_seen(self):
         name = self.create("one")
@@ -254,9 +310,12 @@ class KubePlacement(unittest.TestCase):
         self.assertEqual(self.c.state(job), "PENDING")
         self.root.must("DELETE", f"{self.ns}/pods/half")
         eventually(lambda: self.c.state(job) == "RUNNING", what="the whole node is the job's")
+        free = lambda: self.root.must("GET", NODES + "/n1")["status"]["allocatable"]["cpu"]
+        eventually(lambda: free() == "0", what="other schedulers see that nothing is left there")
         self.assertIn("Insufficient cpu", self.waits(self.create("again", "500m", nodeSelector={"kubernetes.io/hostname": "n1"})))
         self.c.ok("scancel", job)
         self.placed("again")
+        eventually(lambda: free() == "4", what="they see it free again")
 
     def test_jobs_are_seen_and_cancelled_as_objects(self):
         job = self.c.wrap("sleep 60")

@@ -82,6 +82,12 @@ class KubePodsIll(KubeCluster):
         key = self.create("key", container={"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "kube-root-ca.crt", "key": "no"}}}]})
         self.await_event(key, "Failed", "^Error: couldn't find key no in ConfigMap default/kube-root-ca.crt$")
         self.assertEqual(self.waiting(key)["reason"], "CreateContainerConfigError")
+        self.kubectl("create", "-f", "-", given={"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "apart"},
+                                                 "handler": "kata"})
+        apart = self.create("apart", spec={"runtimeClassName": "apart"})
+        self.await_event(apart, "FailedCreatePodSandBox", '^Failed to create pod sandbox: no runtime for "kata" is configured')
+        self.assertEqual(self.waiting(apart)["reason"], "ContainerCreating")
+        self.assertIn('no runtime for "kata"', self.waiting(apart)["message"])
 
     def test_images_that_come_and_do_not(self):
         fresh = self.create("fresh", container={"image": f"127.0.0.1:{PORT}/test/fresh:v1"})

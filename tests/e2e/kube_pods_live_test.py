@@ -2,6 +2,7 @@
 through the API's proxy."""
 import json
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -11,7 +12,7 @@ import images
 import yaml
 from cluster import eventually
 from kube_test import Client
-from kube_cluster import IMAGE, KubeCluster
+from kube_cluster import IMAGE, KubeCluster, kubectl_path
 
 PAGE = '<html><body><a href="/other">x</a><img src="/a.png"><a href="https://elsewhere.example/">y</a></body></html>'
 # A server of a few lines: what it was asked, with the method and the headers that matter.
@@ -78,17 +79,88 @@ class KubePodsLive(KubeCluster):
         made = client.tls.wrap_socket(socket.create_connection((client.host, int(client.port)), timeout=20))
         self.addCleanup(made.close)
         made.sendall((f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-                      f"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Protocol: {protocol}\r\n\r\n").encode())
+                      "Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n" + (f"Sec-WebSocket-Protocol: {protocol}\r\n" if protocol else "") + "\r\n").encode())
         reader = made.makefile("rb")
         status = reader.readline()
         while reader.readline().strip():
             pass
         return made, reader, status.split()[1]
 
+    # --- where who collects logs looks for them ---
+
+    def test_logs_lie_where_other_peoples_collectors_look_for_them(self):
+        name = self.create("logged", "sh", "-c", "echo once; sleep 600")
+        uid = self.get(name)["metadata"]["uid"]
+        self.create("collects", ready=True, spec={"volumes": [{"name": "log", "hostPath": {"path": "/var/log"}}]},
+                    container={"volumeMounts": [{"name": "log", "mountPath": "/var/log", "readOnly": True}]})
+        look = ("cat /var/log/pods/default_{0}_{1}/main/0.log; cd /var/log/containers; for f in {0}_default_main-*.log; do echo $f; cat $f; "
+                "done").format(name, uid)
+        lines = self.kubectl("exec", "collects", "--", "sh", "-c", look).splitlines()
+        self.assertEqual(len(lines), 3, lines)
+        self.assertRegex(lines[0], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z stdout F once$")
+        self.assertRegex(lines[1], f"^{name}_default_main-[0-9a-f]{{64}}\\.log$")
+        self.assertEqual(lines[2], lines[0])
+
+    # --- programs beside it ---
+
+    def begun_beside(self, name, script):
+        """kubectl that runs it, once the script has said so."""
+        client = subprocess.Popen([kubectl_path(), "--kubeconfig", self.config, "exec", name, "--", "sh", "-c", "echo begun; " + script],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(client.stdout.close)
+        self.assertEqual(client.stdout.readline(), "begun\n")
+        return client
+
+    def children_of_agent(self):
+        """(number, name, state) of each."""
+        out, agent = [], str(self.c.node("n1")["agent_pid"])
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/stat") as file:
+                    text = file.read()
+            except OSError:
+                continue
+            state, parent = text.rsplit(")", 1)[1].split()[:2]
+            if parent == agent:
+                out.append((int(pid), text[text.index("(") + 1:text.rindex(")")], state))
+        return out
+
+    def test_a_program_whose_client_has_gone_lives_on_and_holds_up_nobody(self):
+        name = self.create("left")  # its first process reaps nobody
+        client = self.begun_beside(name, "exec sleep 3333")
+        runs = lambda: "sleep 3333" in self.kubectl("exec", name, "--", "busybox", "ps")  # noqa: E731
+        self.assertTrue(runs())
+        client.kill()
+        client.wait()
+        self.assertTrue(runs())
+        # Who waits for it is killed, too: then it is the agent's.
+        other = self.begun_beside(name, "exec sleep 4444")
+        for pid, name_of_it, _ in self.children_of_agent():
+            if name_of_it == "reach":
+                os.kill(pid, signal.SIGKILL)
+        other.wait()
+        eventually(lambda: any(one[1] == "sleep" for one in self.children_of_agent()), what="the agent has inherited them")
+        self.assertTrue(runs())
+        self.kubectl("delete", "pod", name, "--timeout=30s")
+        eventually(lambda: not [one for one in self.children_of_agent() if one[1] == "sleep" or one[2] == "Z"], what="none is left")
+        self.assertNotIn("drain", self.c.ok("sinfo", "-h", "-o", "%T"))
+
+    def test_input_that_nobody_reads_costs_neither_output_nor_code(self):
+        name = self.create("unread")
+        much = "x" * 1000000
+        for _ in range(4):
+            done = self.try_kubectl("exec", "-i", name, "--", "sh", "-c", "echo out; exit 4", given=much)
+            self.assertEqual((done.returncode, done.stdout), (4, "out\n"), done.stderr)
+        once = self.try_kubectl("run", "unread-once", f"--image={IMAGE}", "--restart=Never", "--rm", "-i", "--", "sh", "-c",
+                                "echo out; exit 4", given=much)
+        self.assertIn("out\n", once.stdout, once.stderr)
+
     def test_a_port_is_reached_by_channels_of_a_web_socket(self):
         name = self.create("echo", "sh", "-c", 'trap exit TERM; while true; do busybox nc -l -p 8080 -e busybox cat; done')
         path = f"/api/v1/namespaces/default/pods/{name}/portforward"
-        eventually(lambda: self.try_kubectl("exec", name, "--", "busybox", "netstat", "-lnt").stdout.count(":8080"), what="it listens")
+        # One connection at a time: while there is one, nothing listens.
+        listens = lambda: eventually(lambda: self.try_kubectl("exec", name, "--", "busybox", "netstat", "-lnt").stdout.count(":8080"), what="it listens")
+        listens()
         made, reader, status = self.web_socket(path + "?ports=8080", "v4.channel.k8s.io")
         self.assertEqual(status, b"101")
         def frame():
@@ -98,7 +170,19 @@ class KubePodsLive(KubeCluster):
         self.assertEqual([frame(), frame()], [b"\0\x90\x1f", b"\1\x90\x1f"], "both channels begin with the port's number")
         made.sendall(b"\x82\x86\0\0\0\0\0hello")
         self.assertEqual(frame(), b"\0hello")
-        self.assertIn(self.web_socket(path, "v4.channel.k8s.io")[2], (b"400",), "it says which ports")
+        made.sendall(b"\x88\x80\0\0\0\0")
+        listens()
+        made, reader, status = self.web_socket(path + "?ports=8080", "")
+        self.assertEqual((status, frame(), frame()), (b"101", b"\0\x90\x1f", b"\1\x90\x1f"), "who names no protocol has channels too")
+        made.sendall(b"\x82\x86\0\0\0\0\0hello")
+        self.assertEqual(frame(), b"\0hello")
+        made.sendall(b"\x88\x80\0\0\0\0")
+        listens()
+        made, reader, status = self.web_socket(path + "?ports=8080", "v4.base64.channel.k8s.io")
+        self.assertEqual((status, frame(), frame()), (b"101", b"0kB8=", b"1kB8="))
+        made.sendall(b"\x81\x89\0\0\0\0" + b"0aGVsbG8=")
+        self.assertEqual(frame(), b"0aGVsbG8=")
+        self.assertEqual(self.web_socket(path, "v4.channel.k8s.io")[2], b"400", "it says which ports")
         self.assertEqual(self.web_socket(path + "?ports=0", "v4.channel.k8s.io")[2], b"400")
         self.assertEqual(self.web_socket(path + "?ports=" + ",".join(["1"] * 17), "v4.channel.k8s.io")[2], b"400")
         made.sendall(b"\x88\x80\0\0\0\0")

@@ -106,6 +106,22 @@ class KubePods(KubeCluster):
         refused = self.try_kubectl("logs", name, "-c", "nobody")
         self.assertIn("container nobody is not valid for pod talks", refused.stderr)
 
+    def test_custom_resources_are_applied_again(self):
+        """kubectl takes from the API's own description how it may change what is there."""
+        self.kubectl("create", "-f", "-", given={
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "gadgets.test.example.com"}, "spec": {
+                "group": "test.example.com", "scope": "Namespaced", "names": {"plural": "gadgets", "kind": "Gadget"}, "versions": [{
+                    "name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                        "spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}}}]}})
+        self.addCleanup(self.try_kubectl, "delete", "crd", "gadgets.test.example.com")
+        self.kubectl("wait", "--for=condition=Established", "crd/gadgets.test.example.com", "--timeout=30s")
+        gadget = lambda size: {"apiVersion": "test.example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"size": size}}
+        for size in (1, 2, 3):
+            self.kubectl("apply", "-f", "-", given=gadget(size))
+            self.assertEqual(self.get("g", "gadget")["spec"]["size"], size)
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=gadget(4))
+        self.assertEqual(self.get("g", "gadget")["spec"]["size"], 4)
+
     def test_budgets_keep_pods_from_eviction(self):
         name = self.create("kept", labels={"app": "kept"})
         self.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=30s")

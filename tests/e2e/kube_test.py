@@ -3,6 +3,7 @@ import base64
 import http.client
 import json
 import os
+import socket
 import ssl
 import tempfile
 import unittest
@@ -49,6 +50,26 @@ class Client:
         status, body = self.ask(*args, **kwargs)
         assert status < 300, (status, body)
         return body
+
+
+def upgraded(client, path, headers, cleanup):
+    """A connection of its own: what is read of it behind the answer's head, and that head."""
+    made = client.tls.wrap_socket(socket.create_connection((client.host, int(client.port)), timeout=20))
+    cleanup(made.close)
+    made.sendall((f"GET {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items()) + "\r\n").encode())
+    both = made.makefile("rwb")
+    cleanup(both.close)
+    head = [both.readline()]
+    while head[-1].strip():
+        head.append(both.readline())
+    return both, b"".join(head)
+
+
+def frame(reader):
+    """A message of a WebSocket's server: its first byte, and what it says."""
+    code, size = reader.read(2)
+    length = {126: 2, 127: 8}.get(size)
+    return code, reader.read(int.from_bytes(reader.read(length), "big") if length else size)
 
 
 CORE = "/api/v1/namespaces"
@@ -212,7 +233,55 @@ class Kube(unittest.TestCase):
         told = [json.loads(first.readline()) for _ in range(3)]
         self.assertEqual([e["type"] for e in told], ["ADDED", "ADDED", "BOOKMARK"])
         self.assertEqual(told[2]["object"]["metadata"]["annotations"], {"k8s.io/initial-events-end": "true"})
-        self.assertEqual(self.root.ask("GET", maps + "?watch=true&resourceVersion=1")[0], 410)
+        for version, code, reason in (("1", 410, "Expired"), (str(versions[-1] + 10**6), 504, "Timeout")):
+            reply = self.root.open("GET", f"{maps}?watch=true&resourceVersion={version}")
+            self.assertEqual(reply.status, 200, "clients read it as the watch's first event")
+            event = json.loads(reply.readline())
+            self.assertEqual((event["type"], event["object"]["kind"], event["object"]["code"], event["object"]["reason"]), ("ERROR", "Status", code, reason))
+            self.assertEqual(reply.read(), b"", "and its last")
+
+    def test_watches_over_web_sockets(self):
+        maps = self.namespace("messages") + "/configmaps"
+        self.root.must("POST", maps, config_map("a"))
+        query = "?watch=true&fieldSelector=metadata.name%3Da"
+        for protocol, accept in (("", "*/*"), ("browsers.name.some", "application/json"), ("", "application/vnd.kubernetes.protobuf")):
+            with self.subTest(protocol=protocol, accept=accept):
+                socket, head = self.web_socket(maps + query, protocol, accept)
+                self.assertIn(b" 101 ", head)
+                self.assertEqual(f"sec-websocket-protocol: {protocol}".encode() in head.lower(), bool(protocol), head)
+                code, first = frame(socket)
+                self.root.must("PATCH", maps + "/a", {"data": {"x": accept}}, kind="application/merge-patch+json")
+                _, second = frame(socket)
+                if "protobuf" in accept:
+                    self.assertEqual(code, 0x82)
+                    self.assertEqual((first[:7], second[:10]), (b"\n\x05ADDED", b"\n\x08MODIFIED"), "the bare message")
+                else:
+                    self.assertEqual(code, 0x81)
+                    self.assertEqual([json.loads(one)["type"] for one in (first, second)], ["ADDED", "MODIFIED"])
+                    self.assertEqual(json.loads(second)["object"]["data"], {"x": accept})
+                socket.write(b"\x89\x82\0\0\0\0hi")
+                socket.flush()
+                self.assertEqual(frame(socket), (0x8a, b"hi"))
+        socket, _ = self.web_socket(maps + "?watch=true&resourceVersion=1", "", "*/*")
+        self.assertEqual(json.loads(frame(socket)[1])["object"]["code"], 410)
+        self.assertEqual(frame(socket), (0x88, b"\x03\xe8"), "it ends as agreed")
+
+    def web_socket(self, path, protocol, accept, **headers):
+        said = {"Host": "x", "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg==",
+                "Accept": accept, **({"Sec-WebSocket-Protocol": protocol} if protocol else {}), **headers}
+        return upgraded(self.root, path, said, self.addCleanup)
+
+    def test_paths_that_clients_begin_with(self):
+        for path in ("/version/", "/api/", "/apis/", "/api/v1/", "/apis/apps/", "/apis/apps/v1/", "/openapi/v2/", "/openapi/v3/", "/healthz/", "/livez/ping",
+                     "/livez/ping/", "/readyz/", "/.well-known/openid-configuration/", "/openid/v1/jwks/", "/api/v1/namespaces/default/configmaps/"):
+            self.assertEqual(self.root.ask("GET", path), self.root.ask("GET", path.rstrip("/")), path)
+        for path in ("/", "/index.html"):
+            paths = self.root.must("GET", path)["paths"]
+            self.assertLess({"/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/healthz", "/livez/ping", "/openapi/v2", "/version"}, set(paths))
+            self.assertEqual(paths, sorted(set(paths)))
+        for path in paths:
+            self.assertEqual(self.root.open("GET", path).status, 200, path)
+        self.assertEqual(self.root.ask("GET", "/version/x")[0], 404)
 
     def test_users_have_what_roles_give_them(self):
         ns = self.namespace("rights")
@@ -245,6 +314,26 @@ class Kube(unittest.TestCase):
             "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}]})
         self.assertEqual(status, 403)
         self.assertEqual(ann.ask("GET", f"{CORE}/default/secrets", headers={"Impersonate-User": "root", "Impersonate-Group": "system:masters"})[0], 403)
+        as_ann = {"Impersonate-User": name, "Impersonate-Uid": "77", "Impersonate-Extra-Example.com%2Fproject": "a"}
+        seen = self.root.must("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+                              {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}, headers=as_ann)["status"]["userInfo"]
+        self.assertEqual((seen["username"], seen["uid"], seen["extra"]), (name, "77", {"example.com/project": ["a"]}))
+        # Who may act as a user may not say more of him than that.
+        rule = lambda group, *resources: {"apiGroups": [group], "resources": resources, "verbs": ["impersonate"]}
+        self.root.must("POST", RBAC + "/clusterroles", {"metadata": {"name": "actor"}, "rules": [rule("", "users")]})
+        self.addCleanup(self.root.ask, "DELETE", RBAC + "/clusterroles/actor")
+        self.root.must("POST", RBAC + "/clusterrolebindings", {
+            "metadata": {"name": "actor"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "actor"},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}]})
+        self.addCleanup(self.root.ask, "DELETE", RBAC + "/clusterrolebindings/actor")
+        self.assertEqual(ann.ask("GET", f"{ns}/secrets", headers={"Impersonate-User": name})[0], 200)
+        for more in ({"Impersonate-Uid": "77"}, {"Impersonate-Extra-Scopes": "a"}):
+            self.assertEqual(ann.ask("GET", f"{ns}/secrets", headers={"Impersonate-User": name, **more})[0], 403, more)
+            self.assertEqual(ann.ask("GET", f"{ns}/secrets", headers=more)[0], 500, "nobody is named")
+        self.root.must("PUT", RBAC + "/clusterroles/actor", {"metadata": {"name": "actor"}, "rules": [
+            rule("", "users"), rule("authentication.k8s.io", "uids", "userextras/scopes")]})
+        for more, code in (({"Impersonate-Uid": "77"}, 200), ({"Impersonate-Extra-Scopes": "a"}, 200), ({"Impersonate-Extra-Other": "a"}, 403)):
+            self.assertEqual(ann.ask("GET", f"{ns}/secrets", headers={"Impersonate-User": name, **more})[0], code, more)
         seen = self.root.must("GET", f"{ns}/secrets", headers={"Impersonate-User": name})
         self.assertEqual(seen["kind"], "SecretList")
 
@@ -262,6 +351,15 @@ class Kube(unittest.TestCase):
         review = self.root.must("POST", "/apis/authentication.k8s.io/v1/tokenreviews",
                                 {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}})
         self.assertTrue(review["status"]["authenticated"])
+        bare = Client(config, token="")
+        for shown in ("bearer", "BEARER", "Bearer ", "\tbearer"):
+            self.assertEqual(bare.ask("GET", ns + "/pods", headers={"Authorization": f"{shown} {token}"})[0], 403, "it is known")
+        encoded = base64.urlsafe_b64encode(token.encode()).rstrip(b"=").decode()
+        said = {"Host": "x", "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg=="}
+        for protocols, code in (("a", b"403"), (f"base64url.bearer.authorization.k8s.io.{encoded}", b"401"),
+                                (f"base64url.bearer.authorization.k8s.io.{encoded}, a", b"403"), ("base64url.bearer.authorization.k8s.io.eHg, a", b"401")):
+            _, head = upgraded(bare, ns + "/pods?watch=1", {**said, "Sec-WebSocket-Protocol": protocols}, self.addCleanup)
+            self.assertEqual(head.split()[1], code, protocols)
         for bad in (token[:-2] + "AA", "x.y.z", "", token + "."):
             self.assertEqual(Client(config, token=bad or "-").ask("GET", ns + "/pods")[0], 401)
         self.root.must("DELETE", ns + "/serviceaccounts/default")
@@ -310,6 +408,24 @@ class Kube(unittest.TestCase):
         status, said = self.root.ask("POST", widgets, {"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "b"}, "spec": {"size": 30}})
         self.assertEqual((status, said["reason"]), (422, "Invalid"))
         self.assertIn("spec.size in body should be less than or equal to 9", said["message"])
+        # What a definition allows no more may stay as it is: a finalizer goes, and fields beside it change.
+        merge = {"kind": "application/merge-patch+json"}
+        self.root.must("PATCH", widgets + "/a", {"metadata": {"finalizers": ["test.example.com/f"]}}, **merge)
+        narrow = lambda most: self.root.must("PATCH", definitions + "/widgets.test.example.com", [{
+            "op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/maximum", "value": most}], kind="application/json-patch+json")
+        narrow(2)
+        eventually(lambda: self.root.ask("PATCH", widgets + "/a?dryRun=All", {"spec": {"size": 4}}, **merge)[0] == 422, what="the new bound holds")
+        self.root.must("PATCH", widgets + "/a", {"metadata": {"finalizers": None}, "spec": {"color": "blue"}}, **merge)
+        narrow(9)
+        for path, value, words in (("schema/openAPIV3Schema/properties/spec/properties/color/default", 5, 'must be of type string: "integer"'),
+                                   ("additionalPrinterColumns/0/type", "int", "must be one of boolean,date,integer,number,string")):
+            status, said = self.root.ask("PATCH", definitions + "/widgets.test.example.com", [{"op": "replace", "path": "/spec/versions/0/" + path, "value": value}],
+                                         kind="application/json-patch+json")
+            self.assertEqual(status, 422, said)
+            self.assertIn(words, said["message"])
+        # Items of lists of built-in kinds are what the list is; those of others say it.
+        self.assertEqual([one["kind"] for one in self.root.must("GET", widgets)["items"]], ["Widget"])
+        self.assertEqual({tuple(set(one) & {"kind", "apiVersion"}) for one in self.root.must("GET", CORE)["items"]}, {()})
         self.root.must("PATCH", widgets + "/a/scale", {"spec": {"replicas": 4}}, kind="application/merge-patch+json")
         self.assertEqual(self.root.must("GET", widgets + "/a")["spec"]["replicas"], 4)
         table = self.root.must("GET", widgets, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
@@ -318,6 +434,18 @@ class Kube(unittest.TestCase):
         self.assertEqual([r["name"] for r in found["resources"]], ["widgets", "widgets/status", "widgets/scale"])
         self.root.must("DELETE", definitions + "/widgets.test.example.com")
         eventually(lambda: self.root.ask("GET", widgets)[0] == 404, what="its objects and it have gone")
+
+    def test_requests_are_counted(self):
+        maps = self.namespace("counted") + "/configmaps"
+        self.assertEqual(self.root.ask("GET", maps + "/none")[0], 404)
+        watch = self.root.open("GET", maps + "?watch=true&timeoutSeconds=60")
+        numbers = self.root.ask("GET", "/metrics")[1]
+        labels = 'dry_run="",group="",version="v1",resource="configmaps",subresource=""'
+        self.assertRegex(numbers, f'(?m)^apiserver_request_total{{verb="GET",{labels},scope="resource",component="apiserver",code="404"}} \\d+$')
+        self.assertRegex(numbers, f'(?m)^apiserver_request_duration_seconds_bucket{{verb="GET",{labels},scope="resource",component="apiserver",le="\\+Inf"}} \\d+$')
+        self.assertRegex(numbers, f'(?m)^apiserver_longrunning_requests{{verb="WATCH",{labels},scope="namespace",component="apiserver"}} [1-9]')
+        self.assertRegex(numbers, r'(?m)^apiserver_current_inflight_requests{request_kind="readOnly"} \d+$')
+        watch.close()
 
     def test_nodes_are_the_clusters(self):
         nodes = self.root.must("GET", "/api/v1/nodes")["items"]
@@ -339,8 +467,8 @@ class Kube(unittest.TestCase):
         eventually(self.c.answers, what="the controller is back")
         for one in made:
             self.assertEqual(self.root.must("GET", f"{maps}/{one['metadata']['name']}"), one)
-        self.assertEqual(self.root.ask("GET", f"{maps}?watch=true&resourceVersion={made[0]['metadata']['resourceVersion']}")[0], 410,
-                         "what was changed before is not at hand any more, and that is said")
+        told = json.loads(self.root.open("GET", f"{maps}?watch=true&resourceVersion={made[0]['metadata']['resourceVersion']}").readline())
+        self.assertEqual(told["object"]["code"], 410, "what was changed before is not at hand any more, and that is said")
 
 
 if __name__ == "__main__":

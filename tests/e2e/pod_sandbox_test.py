@@ -52,6 +52,14 @@ class PodSandboxes(unittest.TestCase):
             "Env": ["PATH=/bin", "COLOUR=blue"], "WorkingDir": "/srv/app", "Entrypoint": ["/entry"], "Cmd": ["pwd"], "User": "web"})
 
     @classmethod
+    def image(cls, name, files, **config):
+        """Another image, beside the one that all have."""
+        layout = os.path.join(cls.c.work, name)
+        os.mkdir(layout)
+        images.make_layout(layout, "v1", files=files, config={"Env": ["PATH=/bin"], **config})
+        return f"oci:{layout}:v1"
+
+    @classmethod
     def tearDownClass(cls):
         cls.c.down()
 
@@ -99,7 +107,7 @@ class PodSandboxes(unittest.TestCase):
         out, end = b"", time.monotonic() + seconds
         with mine:
             mine.settimeout(1)
-            with contextlib.suppress(BrokenPipeError):  # it has answered already
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError, TimeoutError):  # it has answered already
                 mine.sendall(data)
             while time.monotonic() < end and not (until and until in out):
                 try:
@@ -183,6 +191,74 @@ class PodSandboxes(unittest.TestCase):
         self.assertEqual((again["last_reason"], again["exit"]), ("Error", {"code": 5}))
         self.assertGreaterEqual(again["last_ended_us"], again["last_started_us"])
 
+    def test_who_goes_on_when_a_child_was_killed_for_its_memory_has_ended_well(self):
+        job = self.submit([self.container("main", "(x=a; while :; do x=$x$x; done); echo $?; exit 0", memory_bytes=30_000_000,
+                                          restart="on_failure")])
+        status = self.ends(job, "main")
+        self.assertEqual((status["reason"], status["exit"], status["restarts"]), ("Completed", {"code": 0}, 0), self.logs(job, "main"))
+        self.assertIn("137\n", self.logs(job, "main"))
+        self.c.wait(job, "COMPLETED")
+
+    def test_an_image_is_ended_by_the_signal_that_it_names(self):
+        image = self.image("stops", images.files_of_busybox(), StopSignal="SIGUSR1")
+        job = self.submit([self.container("main", "trap 'echo got USR1; exit 0' USR1; trap 'echo got TERM; exit 1' TERM; "
+                                          "echo ready; while :; do sleep 0.1; done") | {"container": {"image": image}}])
+        eventually(lambda: self.logs(job, "main") == "ready\n", 30, "it has set its traps")
+        self.c.ok("scancel", str(job))
+        self.c.wait(job, "CANCELLED")
+        self.assertEqual(self.logs(job, "main"), "ready\ngot USR1\n")
+
+    def test_links_of_an_image_lead_nobody_to_folders_of_the_node(self):
+        trap = os.path.join(self.c.work, "trap")
+        os.mkdir(trap)
+        with open(os.path.join(trap, "ptmx"), "w") as file:
+            file.write("of the node")
+        files = {name: what for name, what in images.files_of_busybox().items() if not name.startswith("etc/")}
+        links = {name: trap for name in ("dev", "proc", "sys", "run", "etc", "out")} | {"gone": "/nowhere/else", "var/run": "/run"}
+        image = self.image("evil", files | links)
+        show = ("ls -d /dev/null /proc/self/status /sys/fs; cat /etc/hostname; echo a > /out/in/a; echo b > /gone/b; echo c > /var/run/c/c; "
+                "ls /run/c; [ -L /etc ] || echo folder")
+        job = self.submit([self.container("main", show, message_file="/dev/termination-log", rights={"uid": 0}) | {
+            "container": {"image": image, "mounts": [{"source": "volume:v", "target": target} for target in ("/out/in", "/gone", "/var/run/c")]}}],
+            volumes=[{"name": "v"}], host_name="one")
+        self.assertEqual(self.ends(job, "main")["reason"], "Completed", f"{self.status(job, 'main')}")
+        self.assertEqual(self.logs(job, "main").split(), "/dev/null /proc/self/status /sys/fs one a b c folder".split())
+        self.assertEqual(os.listdir(trap), ["ptmx"])
+        with open(os.path.join(trap, "ptmx")) as file:
+            self.assertEqual(file.read(), "of the node")
+
+    def weights(self, job, container):
+        """Of the control groups of the job, its task and a container: shares, or under version 2 weights."""
+        groups = [line.split(":", 2) for line in self.run_beside(job, container, "cat", "/proc/self/cgroup")[OUTPUT].decode().split()]
+        own = next((group for group in groups if "cpu" in group[1].split(",")), None) or next(group for group in groups if group[0] == "0")
+        path, name = f"/sys/fs/cgroup/{own[1]}{own[2]}", "cpu.shares" if own[1] else "cpu.weight"
+        out = []
+        for _ in range(3):
+            with open(os.path.join(path, name)) as file:
+                out.insert(0, int(file.read()))
+            path = os.path.dirname(path)
+        return out
+
+    def test_what_pods_ask_for_of_processors_weighs_between_them(self):
+        def weights(*shares):
+            version_1 = os.path.exists("/sys/fs/cgroup/cpu") or os.path.exists("/sys/fs/cgroup/cpu,cpuacct")
+            return [one if version_1 else 1 + (one - 2) * 9999 // 262142 for one in shares]
+        asks = self.submit([self.container("main", "sleep 600", cpu_weight=1500), self.container("other", "sleep 600", cpu_weight=500)])
+        least = self.submit([self.container("main", "sleep 600")])
+        for job in (asks, least):
+            self.until(job, "main", "running")
+        self.until(asks, "other", "running")
+        self.assertEqual(self.weights(asks, "main"), weights(2048, 2048, 1536))
+        self.assertEqual(self.weights(asks, "other"), weights(2048, 2048, 512))
+        self.assertEqual(self.weights(least, "main"), weights(2, 2, 2))
+
+    def test_a_volume_in_memory_is_no_larger_than_what_its_pod_may_hold(self):
+        mounts = [{"source": "volume:memory", "target": "/memory"}]
+        job = self.submit([self.container(name, "busybox df -k /memory | tail -n 1", memory_bytes=30 << 20, inside={"mounts": mounts})
+                           for name in ("main", "other")], volumes=[{"name": "memory", "kind": "memory"}])
+        self.ends(job, "main")
+        self.assertEqual(self.logs(job, "main").split()[1], str(60 << 10))
+
     def test_volumes_are_shared_bounded_and_nobody_leads_out_of_them(self):
         secret = os.path.join(self.c.work, "secret")
         with open(secret, "w") as file:
@@ -240,6 +316,25 @@ class PodSandboxes(unittest.TestCase):
         self.assertEqual(got[OUTPUT].split(), [b"/dev/pts/0", b"40", b"100"])
         self.assertIn(b"/nope", self.run_beside(job, "main", "/nope")[END])
         self.assertTrue(self.run_beside(job, "other", "true")[END].startswith(b"error"))
+
+    def test_who_reads_nothing_of_his_input_is_heard_all_the_same(self):
+        job = self.submit([
+            self.container("main", "sleep 600"),
+            self.container("deaf", "head -c 1 > /dev/null; echo bye; exit 4", keeps_input=True),
+            {"name": "server", "argv": ["python3", "-c", "import socket\ns = socket.create_server(('127.0.0.1', 8097))\n"
+                                        "while True:\n    c = s.accept()[0]; c.sendall(b'hello'); c.close()"],
+             "probes": [{"what": "readiness", "how": "tcp", "host": "127.0.0.1", "port": 8097, "period_us": 200000}]},
+        ])
+        for name in ("main", "deaf"):
+            self.until(job, name, "running")
+        much = frame(0, b"x" * 60000) * 40
+        for _ in range(3):
+            got = self.run_beside(job, "main", "sh", "-c", "echo out; exit 4", input=True, data=much)
+            self.assertEqual(got, {OUTPUT: b"out\n", ERROR: b"", END: b"exit 4"})
+        self.until(job, "server", "running", ready=True)
+        self.assertEqual(self.reach(job, "", "port", port=8097, data=b"x" * 3000000), b"hello")
+        got = frames(self.reach(job, "deaf", "attach", input=True, data=much))
+        self.assertEqual((got[OUTPUT], got[END]), (b"bye\n", b"exit 4"))
 
     def test_its_own_input_and_output_may_be_attached_to(self):
         job = self.submit([

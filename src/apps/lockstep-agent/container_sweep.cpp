@@ -72,12 +72,12 @@ void ContainerSweep::reap(Instant boot_now) {
 
 bool ContainerSweep::run(std::uint32_t uid, std::vector<std::string> words, Instant boot_now) {
   TaskStart start(plan_removal(std::move(words), uid, socket_));
-  start.run();
+  auto child = std::make_unique<OwnChild>([&start] { return run_child(start); });
   const auto started = start.result();
   if (!started.ok())
     return false;
   if (started->failure.empty())
-    removing_[uid] = {started->pid, boot_now};
+    removing_[uid] = {started->pid, boot_now, std::move(child)};
   return true;
 }
 

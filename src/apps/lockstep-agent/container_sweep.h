@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "model/ids.h"
+#include "shim/orphans.h"
 #include "wire/store_limits.h"
 
 namespace lockstep {
@@ -50,6 +52,7 @@ class ContainerSweep {
   struct Removal {
     pid_t pid = 0;
     Instant began;
+    std::unique_ptr<OwnChild> child;
   };
   std::map<std::uint32_t, Removal> removing_;
 };

@@ -69,7 +69,7 @@ void ImageServers::serve(const StepTicket& ticket, std::unique_ptr<Stream> strea
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return;
   TaskStart start(plan_server(program_, format("{}/{}", folder_, ticket.uid), node_, ticket.uid, ends[1]));
-  start.run();
+  auto child = std::make_unique<OwnChild>([&start] { return run_child(start); });
   ::close(ends[1]);
   const auto started = start.result();
   if (!started.ok() || !started->failure.empty()) {
@@ -78,7 +78,7 @@ void ImageServers::serve(const StepTicket& ticket, std::unique_ptr<Stream> strea
     ::close(ends[0]);
     return;
   }
-  servers_[started->pid] = {ticket.uid, boot_now};
+  servers_[started->pid] = {ticket.uid, boot_now, std::move(child)};
   splices_.join(std::make_unique<FdStream>(loop_, ends[0], nullptr), std::move(stream));
 }
 

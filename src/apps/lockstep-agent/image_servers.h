@@ -12,6 +12,7 @@
 #include "agent/splice.h"
 #include "base/time.h"
 #include "ports/loop.h"
+#include "shim/orphans.h"
 #include "wire/step_route.h"
 
 namespace lockstep {
@@ -32,6 +33,7 @@ class ImageServers {
   struct Server {
     std::uint32_t uid = 0;
     Instant began;
+    std::unique_ptr<OwnChild> child;
   };
   EventLoop& loop_;
   Splices& splices_;

@@ -25,7 +25,9 @@
 #include "isolation.h"
 #include "join.h"
 #include "node_agent.h"
+#include "pod_logs.h"
 #include "services_program.h"
+#include "wire/sandbox_paths.h"
 
 namespace lockstep {
 namespace {
@@ -78,6 +80,15 @@ Result<std::string> choose_run_dir(const AgentFile& settings) {
   return settings.run_dir;
 }
 
+// Blocked in this thread and those that it makes, and read from there.
+int signals_of(std::initializer_list<int> numbers) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : numbers) ::sigaddset(&set, number);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  return ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
 Result<void> run(const std::string& settings_path) {
   AgentFile settings = TRY(read_settings(settings_path));
   settings.state_dir = absolute_path(settings.state_dir);
@@ -87,12 +98,8 @@ Result<void> run(const std::string& settings_path) {
     TRY(Folder::make(absolute_path(settings.socket.substr(0, slash)), pass_through_mode()));
 
   // Before the loop, so that no thread of it takes them.
-  sigset_t ending;
-  ::sigemptyset(&ending);
-  for (int signal : {SIGTERM, SIGINT}) ::sigaddset(&ending, signal);
-  ::sigprocmask(SIG_BLOCK, &ending, nullptr);
+  const int signals = signals_of({SIGTERM, SIGINT}), children = signals_of({SIGCHLD});
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);  // a limit of file sizes is a full disk
-  const int signals = ::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
 
   if (!settings.boot_id_file.empty() && settings.cluster_dir.empty())  // else a node's first process makes it
     TRY(keep_machine_boot_id(settings.boot_id_file));
@@ -131,6 +138,7 @@ Result<void> run(const std::string& settings_path) {
     ::fprintf(stderr, "lockstep-agent: other agents cannot dial this one: %s\n", peer_port.error().message.c_str());
   settings.peer_port = peer_port.ok() ? *peer_port : 0;
 
+  const std::string folder_of_pods = settings.state_dir + "/containers/0";
   NodeAgent agent(*loop, clock, settings, std::move(facts), std::move(devices), std::move(look), std::move(shims),
                   survivors, groups);
   dialed = &agent;
@@ -142,13 +150,24 @@ Result<void> run(const std::string& settings_path) {
       *loop, [&agent](std::shared_ptr<HttpExchange> exchange) { agent.broker().request(std::move(exchange)); });
   TRY(server->listen_unix(settings.socket, socket_mode()));
   loop->watch(signals, [&loop] { loop->stop(); });
+  loop->watch(children, [&agent, children] {
+    signalfd_siginfo info{};
+    while (::read(children, &info, sizeof info) == sizeof info) {}
+    agent.children_ended();
+  });
+  if (::geteuid() == 0 && !settings.task_range.empty())
+    if (const auto shown = show_pod_logs(folder_of_pods); !shown.ok())
+      log_line(LogLevel::kWarning,
+               format("lockstep-agent: logs of pods are not in {}: {}", kPodLogs, shown.error().message));
   agent.start();
   ServicesProgram services(*loop, settings_path);
   if (!settings.task_range.empty() && no_services.empty())
     services.start();
   loop->run();
-  loop->unwatch(signals);
-  ::close(signals);
+  for (const int fd : {signals, children}) {
+    loop->unwatch(fd);
+    ::close(fd);
+  }
   ::unlink(settings.socket.c_str());
   return agent.outcome();
 }

@@ -225,6 +225,11 @@ void NodeAgent::look_at_containers() {
   loop_.after(kContainersEvery, [this] { look_at_containers(); });
 }
 
+void NodeAgent::children_ended() {
+  container_servers_.reap();
+  shims_->reap_orphans();
+}
+
 void NodeAgent::reconnect(const std::string& why) {
   if (link_)
     link_->close(why);

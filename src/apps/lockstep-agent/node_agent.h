@@ -45,6 +45,7 @@ class NodeAgent {
   NodeAgent(NodeAgent&&) = delete;
 
   Broker& broker() { return broker_; }
+  void children_ended();                                      // processes of ours have
   void peer_request(std::shared_ptr<HttpExchange> exchange);  // another agent's, by its certificate
   void start();
   Result<void> outcome() const { return outcome_; }  // why it stopped the loop, if it did

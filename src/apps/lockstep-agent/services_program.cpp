@@ -532,21 +532,23 @@ void ServicesProgram::start() {
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   std::string words[] = {"lockstep-agent", "services", "--settings", settings_path_};
   char* argv[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
-  pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, "/proc/self/exe", nullptr, &attributes, argv, environ);
+  child_ = std::make_unique<OwnChild>([&] {
+    pid_t pid = 0;
+    return ::posix_spawn(&pid, "/proc/self/exe", nullptr, &attributes, argv, environ) == 0 ? pid : pid_t{0};
+  });
   ::posix_spawnattr_destroy(&attributes);
   const auto later = [this] { again_ = loop_.after(kStartAgainMin, [this] { start(); }); };
-  if (failed != 0)
+  if (child_->pid() <= 0)
     return later();
-  pid_ = pid;
-  pidfd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  pidfd_ = static_cast<int>(::syscall(SYS_pidfd_open, child_->pid(), 0));
   if (pidfd_ < 0)
     return;
   ::fcntl(pidfd_, F_SETFD, FD_CLOEXEC);
   loop_.watch(pidfd_, [this, later] {
     int status = 0;
-    if (::waitpid(pid_, &status, WNOHANG) != pid_)
+    if (::waitpid(child_->pid(), &status, WNOHANG) != child_->pid())
       return;
+    child_.reset();
     loop_.unwatch(pidfd_);
     ::close(std::exchange(pidfd_, -1));
     later();

@@ -3,7 +3,10 @@
 // names. It goes on while the agent is away; the one that is started next takes over.
 #pragma once
 
+#include <memory>
+
 #include "ports/loop.h"
+#include "shim/orphans.h"
 #include "wire/local_files.h"
 
 namespace lockstep {
@@ -22,7 +25,8 @@ class ServicesProgram {
  private:
   EventLoop& loop_;
   std::string settings_path_;
-  int pid_ = 0, pidfd_ = -1;
+  std::unique_ptr<OwnChild> child_;
+  int pidfd_ = -1;
   TimerId again_ = 0;
 };
 

@@ -6,12 +6,15 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
+#include "container/enroot.h"
 #include "container/image_exchange.h"
 #include "container/lasting_sweep.h"
 #include "container/sandbox_program.h"
 #include "container/step_container.h"
+#include "model/containers_variable.h"
 
 namespace {
 
@@ -47,6 +50,10 @@ int main(int argc, char** argv) {
   if (argc == 5 && std::strcmp(argv[1], "files") == 0)
     return run_front_end_files(argv[2], argv[3], argv[4]);
   ::prctl(PR_SET_DUMPABLE, 1);
+  if (argc > 1 && std::strcmp(argv[1], "enroot") == 0) {
+    const char* home = std::getenv(kContainersVariable);
+    return run_enroot(home && ::access(home, W_OK | X_OK) == 0 ? home : "", {argv + 2, argv + argc});
+  }
   const bool enters = argc > 1 && std::strcmp(argv[1], "enter") == 0;
   const bool finishes = argc > 1 && std::strcmp(argv[1], "finish") == 0;
   if (!enters && !finishes) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -24,11 +25,14 @@ struct Command {
   int (*main)(const slurm::ClientContext&, int, char**);
 };
 constexpr Command kCommands[] = {
-    {"sbatch", slurm::sbatch_main},     {"srun", slurm::srun_main},     {"salloc", slurm::salloc_main},
-    {"scancel", slurm::scancel_main},   {"squeue", slurm::squeue_main}, {"sinfo", slurm::sinfo_main},
-    {"scontrol", slurm::scontrol_main}, {"sacct", slurm::sacct_main},   {"sacctmgr", slurm::sacctmgr_main},
-    {"sshare", slurm::sshare_main},     {"sprio", slurm::sprio_main},   {"sbcast", slurm::sbcast_main},
-    {"seff", slurm::seff_main},         {"sstat", slurm::sstat_main},   {"sattach", slurm::sattach_main},
+    {"sbatch", slurm::sbatch_main},     {"srun", slurm::srun_main},
+    {"salloc", slurm::salloc_main},     {"scancel", slurm::scancel_main},
+    {"squeue", slurm::squeue_main},     {"sinfo", slurm::sinfo_main},
+    {"scontrol", slurm::scontrol_main}, {"sacct", slurm::sacct_main},
+    {"sacctmgr", slurm::sacctmgr_main}, {"sshare", slurm::sshare_main},
+    {"sprio", slurm::sprio_main},       {"sbcast", slurm::sbcast_main},
+    {"seff", slurm::seff_main},         {"sstat", slurm::sstat_main},
+    {"sattach", slurm::sattach_main},   {"enroot", enroot_main},
 };
 
 // A job carries the socket of where it was submitted; on a node that cannot see it, the node's own serves as well.
@@ -48,9 +52,19 @@ void fill_standard_descriptors() {
       (void)!::open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
 }
 
+// Programs look for the words of a refusal at its very beginning. Of the commands that they ask, people alone are told
+// that one waits.
+bool tells_of_waiting(std::string_view name) {
+  constexpr std::string_view kAsked[] = {"squeue", "sinfo", "scontrol", "sacct", "sstat", "sprio", "sshare", "scancel"};
+  return std::find(std::begin(kAsked), std::end(kAsked), name) == std::end(kAsked) || ::isatty(STDERR_FILENO);
+}
+
 slurm::ClientContext context_of(std::string_view name) {
   slurm::ClientContext context;
-  context.tell = [voice = slurm::Voice(std::string(name))](std::string_view text) { voice.info(text); };
+  context.tell = [voice = slurm::Voice(std::string(name)), tells = tells_of_waiting(name)](std::string_view text) {
+    if (tells)
+      voice.info(text);
+  };
   context.connect = [tell = context.tell, away = context.patience] {
     return connect_patiently(sockets(), Patience{away, seconds(1), tell});
   };

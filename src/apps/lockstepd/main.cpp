@@ -28,6 +28,7 @@
 #include "frontends/kube/server/account_tokens.h"
 #include "frontends/kube/server/server.h"
 #include "frontends/kube/server/service_addresses.h"
+#include "frontends/kube/server/shown_token.h"
 #include "frontends/mounted/mounted.h"
 #include "frontends/slurm/server/environment.h"
 #include "frontends/slurm/server/explain_words.h"
@@ -448,11 +449,8 @@ Result<void> run(const DaemonOptions& options) {
 
   HttpLimits limits;
   limits.proven_user = [signer](const HttpRequest& head) {
-    constexpr std::string_view kBearer = "Bearer ";
-    const auto shown = head.headers.find("authorization");
-    const auto claims = shown != head.headers.end() && shown->second.starts_with(kBearer)
-                            ? signer->verify(std::string_view(shown->second).substr(kBearer.size()))
-                            : std::nullopt;
+    const auto shown = kube::shown_token(head);
+    const auto claims = shown.ok() && !shown->empty() ? signer->verify(*shown) : std::nullopt;
     return claims ? kube::subject_of(*claims) : std::string();
   };
   limits.body_bound = [routes = settings.api.routes, proven = limits.proven_user](const HttpRequest& head) {

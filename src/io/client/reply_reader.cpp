@@ -1,5 +1,6 @@
 #include "io/client/reply_reader.h"
 
+#include "base/http_head.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -10,22 +11,6 @@ constexpr std::size_t kHeaderMax = 64 << 10;
 constexpr std::size_t kReplyMax = std::size_t{4} << 30;  // a broken peer must not fill our memory
 
 Error broken(std::string_view what) { return {Errc::kCorrupt, format("the answer is not valid HTTP: {}", what), {}}; }
-
-bool parse_hex(std::string_view text, std::uint64_t& out) {
-  out = 0;
-  if (text.empty() || text.size() > 15)
-    return false;
-  for (const char c : text) {
-    const int digit = c >= '0' && c <= '9'   ? c - '0'
-                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                             : -1;
-    if (digit < 0)
-      return false;
-    out = out * 16 + static_cast<std::uint64_t>(digit);
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -42,52 +27,31 @@ Result<bool> ReplyReader::line(std::string_view& out) {
 }
 
 Result<void> ReplyReader::header(std::string_view text) {
-  const std::size_t line_end = text.find("\r\n");
-  const std::string_view status_line = text.substr(0, line_end);
-  if (status_line.size() < 12 || !status_line.starts_with("HTTP/1.") || status_line[8] != ' ')
-    return broken("no status line");
-  const auto status = parse_uint(status_line.substr(9, 3));
-  if (!status || *status < 100)
-    return broken("no status");
+  auto head = parse_reply_head(text);
+  if (!head.ok())
+    return broken(head.error().message);
   reply_ = {};
-  reply_.status = static_cast<int>(*status);
-  keep_alive_ = status_line[7] == '1';
-  state_ = State::kUntilClose;
-  bool chunked = false;
-  std::optional<std::uint64_t> length;
-  text.remove_prefix(line_end + 2);
-  while (!text.empty()) {
-    const std::size_t end = text.find("\r\n");
-    const std::string_view field = text.substr(0, end);
-    text.remove_prefix(end + 2);
-    const std::size_t colon = field.find(':');
-    if (colon == std::string_view::npos)
-      return broken("a header field without a colon");
-    const std::string name = lower(field.substr(0, colon));
-    const std::string_view value = trim(field.substr(colon + 1));
-    if (name == "content-length") {
-      length = parse_uint(value);
-      if (!length || *length > kReplyMax)
-        return broken("Content-Length");
-    } else if (name == "transfer-encoding") {
-      if (lower(value) != "chunked")
-        return broken("an unknown transfer encoding");
-      chunked = true;
-    } else if (name == "content-type") {
-      reply_.content_type = value;
-    } else if (name == "connection") {
+  reply_.status = head->status;
+  keep_alive_ = head->minor_version >= 1;
+  for (auto& [name, value] : head->fields) {
+    if (name == "content-type")
+      reply_.content_type = std::move(value);
+    else if (name == "connection")
       keep_alive_ = lower(value) != "close";
-    }
   }
-  if (reply_.status == 101 || reply_.status == 204 || reply_.status == 304) {
+  const auto length = head->framing.length();
+  if (length.value_or(0) > kReplyMax)
+    return broken("its body is too long");
+  left_ = length.value_or(0);
+  if (reply_.status == 101 || reply_.status == 204 || reply_.status == 304 || length == 0) {
     state_ = State::kDone;
-  } else if (chunked) {
+  } else if (head->framing.chunked()) {
     state_ = State::kChunkSize;
   } else if (length) {
-    left_ = *length;
     reply_.body.reserve(std::min<std::uint64_t>(left_, 16 << 20));
-    state_ = left_ == 0 ? State::kDone : State::kLength;
+    state_ = State::kLength;
   } else {
+    state_ = State::kUntilClose;
     keep_alive_ = false;
   }
   return {};
@@ -137,8 +101,10 @@ Result<bool> ReplyReader::feed(std::string_view bytes) {
         more = TRY(line(text));
         if (!more)
           break;
-        if (!parse_hex(trim(text.substr(0, text.find(';'))), left_) || reply_.body.size() + left_ > kReplyMax)
+        const auto size = parse_chunk_line(text);
+        if (!size || reply_.body.size() + *size > kReplyMax)
           return broken("a chunk's size");
+        left_ = *size;
         state_ = left_ > 0 ? State::kChunk : State::kTrailer;
         last_chunk_ = left_ == 0;
         break;

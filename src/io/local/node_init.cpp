@@ -33,6 +33,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kGateFd = 3;
+constexpr const char* kTerminalsOfNode = "newinstance,gid=5,mode=620,ptmxmode=666";
 
 Result<void> mount_or_error(const char* source, const char* target, const char* type, unsigned long flags,
                             const char* data) {
@@ -101,6 +102,9 @@ Result<void> set_up_virtual(const NodeInit& init) {
   TRY(mount_or_error((init.dir + "/run").c_str(), "/run/lockstep", nullptr, MS_BIND, nullptr));
   if (access("/dev/shm", F_OK) == 0)
     TRY(mount_or_error("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777"));
+  // Terminals of its own, which belong to the group "tty" as those of a login do: sshd of an ordinary user insists.
+  if (access("/dev/pts", F_OK) == 0 && access("/dev/ptmx", F_OK) == 0)
+    TRY(mount_or_error("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, kTerminalsOfNode));
   if (!init.library_path.empty())
     if (const auto seen = show_simulated_gpus({init.dir, init.library_path}); !seen)
       fprintf(stderr, "node %s: jobs do not find nvidia-smi or NVIDIA's library: %s\n", init.name.c_str(),

@@ -4,10 +4,12 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "base/text.h"
 #include "frontends/kube/admission/limit_ranges.h"
 #include "frontends/kube/admission/pod_security.h"
 #include "frontends/kube/admission/policies.h"
 #include "frontends/kube/admission/standard_parts.h"
+#include "frontends/kube/admission/webhooks.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
 #include "model/records.h"
@@ -169,6 +171,65 @@ TEST(StorageClasses, TheNewestStandardOneIsTaken) {
   EXPECT_EQ(at(none, {"spec", "storageClassName"}), R"("")");
 }
 
+TEST(StorageClasses, ClaimsGrowWhereTheirClassSaysSo) {
+  World world;
+  world.put("storageclasses.storage.k8s.io", R"({"metadata":{"name":"grows"},"allowVolumeExpansion":true})");
+  world.put("storageclasses.storage.k8s.io", R"({"metadata":{"name":"stays"}})");
+  const auto grown = [&](const char* storage, const char* from, const char* to, const char* phase) {
+    json::object old = pod_of(R"({})");
+    old["spec"] = json::object{{"storageClassName", storage}, {"resources", {{"requests", {{"storage", from}}}}}};
+    old["status"] = json::object{{"phase", phase}};
+    json::object claim = old;
+    claim["spec"].as_object()["resources"] = json::object{{"requests", {{"storage", to}}}};
+    const auto refused = check_claim_growth(world.tables, claim, old);
+    return refused ? refused->message : std::string();
+  };
+  EXPECT_EQ(grown("grows", "1Gi", "2Gi", "Bound"), "");
+  EXPECT_EQ(grown("stays", "1Gi", "1024Mi", "Bound"), "");
+  const std::string words = R"(persistentvolumeclaims "p" is forbidden: )";
+  EXPECT_EQ(grown("stays", "1Gi", "2Gi", "Bound"),
+            words +
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must "
+                "support resize");
+  EXPECT_NE(grown("none", "1Gi", "2Gi", "Bound"), "");
+  EXPECT_EQ(grown("grows", "1Gi", "2Gi", "Pending"), words + "Only bound persistent volume claims can be expanded");
+}
+
+TEST(Classes, OfAnIngressTheNewestStandardOne) {
+  World world;
+  for (const char* name : {"old", "new", "other"})
+    world.put("ingressclasses.networking.k8s.io",
+              std::string(R"({"metadata":{"name":")") + name +
+                  R"(","annotations":{"ingressclass.kubernetes.io/is-default-class":")" +
+                  (std::string_view(name) == "other" ? "false" : "true") + R"("}}})");
+  const auto chosen = [&](const char* ingress) {
+    json::object tree = json::parse(ingress).as_object();
+    choose_ingress_class(world.tables, tree);
+    return at(tree, {"spec", "ingressClassName"});
+  };
+  EXPECT_EQ(chosen(R"({"spec":{}})"), R"("new")");
+  EXPECT_EQ(chosen(R"({"spec":{"ingressClassName":"mine"}})"), R"("mine")");
+  EXPECT_EQ(chosen(R"({"metadata":{"annotations":{"kubernetes.io/ingress.class":"nginx"}},"spec":{}})"), "null");
+}
+
+TEST(Classes, OneOfPrioritiesIsTheDefault) {
+  World world;
+  const auto refused = [&](const char* name, bool is_default, bool is_new) {
+    json::object tree{{"metadata", {{"name", name}}}, {"value", 5}, {"globalDefault", is_default}};
+    const auto said = refuse_second_default(world.tables, tree, is_new);
+    return said ? said->message : std::string();
+  };
+  EXPECT_EQ(refused("a", true, true), "");
+  world.put("priorityclasses.scheduling.k8s.io", R"({"metadata":{"name":"a"},"value":1,"globalDefault":true})");
+  world.put("priorityclasses.scheduling.k8s.io", R"({"metadata":{"name":"b"},"value":1})");
+  EXPECT_EQ(refused("a", true, false), "");
+  EXPECT_EQ(refused("b", false, false), "");
+  EXPECT_EQ(refused("b", true, false),
+            "priorityclasses.scheduling.k8s.io \"b\" is forbidden: PriorityClass a is already marked as default. Only "
+            "one default can exist");
+  EXPECT_NE(refused("c", true, true), "");
+}
+
 // --- policies ---
 
 struct Policies : testing::Test {
@@ -249,6 +310,75 @@ TEST_F(Policies, WarnWhereBindingsSaySo) {
             std::vector<std::string>{"Validation failed for ValidatingAdmissionPolicy 'few' with binding 'b': no"});
 }
 
+// What cannot be evaluated fails like what is false: as the binding wants it, and not at all where failures are
+// ignored.
+TEST_F(Policies, FailuresAreWhatTheBindingMakesOfThem) {
+  const auto with = [&](const char* more, const char* actions) {
+    policy(std::string("{") + kOfDeployments + more + R"(,"validations":[{"expression":"object.spec.none > 1"}]})");
+    bind("", actions);
+    warnings.clear();
+    return check();
+  };
+  EXPECT_NE(with("", R"(["Deny"])")
+                .value()
+                .message.find("expression 'object.spec.none > 1' resulted in error: no such key: none"),
+            std::string::npos);
+  EXPECT_FALSE(with("", R"(["Audit"])"));
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_FALSE(with("", R"(["Warn"])"));
+  EXPECT_EQ(warnings, std::vector<std::string>{
+                          "Validation failed for ValidatingAdmissionPolicy 'few' with binding 'b': expression "
+                          "'object.spec.none > 1' resulted in error: no such key: none"});
+  EXPECT_FALSE(with(R"(,"failurePolicy":"Ignore")", R"(["Deny","Audit"])"));
+  // Conditions: one that is false is enough; one that fails is a failure, and nothing further is judged.
+  constexpr const char* kFails = R"({"name":"a","expression":"object.none"})";
+  const auto conditions = [&](const std::string& more, const char* actions, const char* ignores = "") {
+    return with((R"(,"matchConditions":[)" + std::string(kFails) + more + "]" + ignores).c_str(), actions);
+  };
+  EXPECT_FALSE(conditions(R"(,{"name":"b","expression":"false"})", R"(["Deny"])"));
+  EXPECT_NE(conditions(R"(,{"name":"b","expression":"true"})", R"(["Deny"])").value().message.find("no such key: none"),
+            std::string::npos);
+  EXPECT_FALSE(conditions("", R"(["Warn"])"));
+  EXPECT_EQ(warnings.size(), 1u);
+  EXPECT_FALSE(conditions("", R"(["Deny"])", R"(,"failurePolicy":"Ignore")"));
+  // A policy that cannot be asked denies, whatever its binding says.
+  EXPECT_TRUE(with(R"(,"auditAnnotations":[{"key":"k","valueExpression":"object.none"}])", R"(["Audit"])"));
+}
+
+TEST_F(Policies, AskWhatTheUserMay) {
+  std::vector<std::string> asked;
+  book = PolicyBook([&](const json::object& user, const cel::AccessQuestion& one) {
+    asked.push_back(join({std::string(user.at("username").as_string()), one.account_ns, one.account, one.verb, one.path,
+                          one.group, one.resource, one.subresource, one.ns, one.name},
+                         "|"));
+    return one.verb == "yes";
+  });
+  bind();
+  const auto allowed = [&](const std::string& question) {
+    asked.clear();
+    policy(std::string("{") + kOfDeployments +
+           R"(,"variables":[{"name":"v","expression":"1"}],"validations":[{"expression":")" + question + R"("}]})");
+    const auto refused = check();
+    EXPECT_TRUE(!refused || refused->message.find("error") == std::string::npos) << refused->message;
+    EXPECT_EQ(asked.size(), 1u) << question;
+    return refused ? "no: " + asked.at(0) : asked.at(0);
+  };
+  EXPECT_EQ(allowed("authorizer.group('').resource('pods').namespace('m').name('p').check('yes').allowed()"),
+            "ann|||yes|||pods||m|p");
+  EXPECT_EQ(allowed("authorizer.group('g').resource('pods').subresource('exec').check('get').allowed()"),
+            "no: ann|||get||g|pods|exec||");
+  EXPECT_EQ(allowed("authorizer.path('/healthz').check('yes').allowed()"), "ann|||yes|/healthz|||||");
+  EXPECT_EQ(allowed("authorizer.requestResource.check('yes').allowed()"), "ann|||yes||apps|deployments||n|d");
+  EXPECT_EQ(allowed("authorizer.serviceAccount('s','a').group('').resource('pods').check('yes').allowed()"),
+            "ann|s|a|yes|||pods|||");
+  EXPECT_EQ(allowed("!authorizer.requestResource.fieldSelector('a=b').labelSelector('c').check('no').errored()"),
+            "ann|||no||apps|deployments||n|d");
+  book = PolicyBook();
+  policy(std::string("{") + kOfDeployments +
+         R"x(,"validations":[{"expression":"authorizer.requestResource.check('yes').allowed()"}]})x");
+  EXPECT_TRUE(check()) << "who knows nobody's rights allows nothing";
+}
+
 TEST_F(Policies, TakeParameters) {
   policy(
       std::string("{") + kOfDeployments +
@@ -270,6 +400,45 @@ TEST_F(Policies, ThatCannotBeJudgedFailAsTheySay) {
   policy(std::string("{\"failurePolicy\":\"Ignore\",") + kOfDeployments +
          R"(,"validations":[{"expression":"object.nowhere.deep == 1"}]})");
   EXPECT_FALSE(check());
+}
+
+TEST(Webhooks, AreAskedInTheFormThatTheirRuleNames) {
+  World world;
+  const auto configure = [&](std::string_view versions, std::string_view policy) {
+    world.put(
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        format(
+            R"({{"metadata":{{"name":"w"}},"webhooks":[{{"name":"w","matchPolicy":"{}","rules":[{{"apiGroups":["g"],)"
+            R"("apiVersions":{},"operations":["*"],"resources":["things"]}}]}}]}})",
+            policy, versions));
+  };
+  AdmissionAttempt attempt;
+  attempt.operation = "CREATE";
+  attempt.group = "g";
+  attempt.version = "v1";
+  attempt.kind = "Thing";
+  attempt.resource = "things";
+  attempt.others = {{"g", "v2", "Thing", "things"}, {"h", "v2", "Thing", "things"}};
+  const json::object thing{{"metadata", {{"name", "t"}}}};
+  attempt.object = &thing;
+  const auto version_asked = [&] {
+    const auto found = webhooks_for(world.tables, Webhook::Sort::kMutating, attempt);
+    return found.empty() ? std::string("none") : found.front().form.version;
+  };
+  configure(R"(["v2","v1"])", "Equivalent");
+  EXPECT_EQ(version_asked(), "v1") << "the request's own, where a rule has it";
+  configure(R"(["v2"])", "Equivalent");
+  EXPECT_EQ(version_asked(), "v2");
+  configure(R"(["v2"])", "Exact");
+  EXPECT_EQ(version_asked(), "none");
+  configure(R"(["v3"])", "Equivalent");
+  EXPECT_EQ(version_asked(), "none") << "nobody serves it";
+
+  const json::object tree = request_tree(attempt.in_form(attempt.others[0], &thing, nullptr));
+  EXPECT_EQ(at(tree, {"kind", "version"}), R"("v2")");
+  EXPECT_EQ(at(tree, {"requestKind", "version"}), R"("v1")");
+  EXPECT_EQ(at(tree, {"resource", "version"}), R"("v2")");
+  EXPECT_EQ(at(tree, {"requestResource", "version"}), R"("v1")");
 }
 
 TEST_F(Policies, HoldForWhatTheirConditionsAndSelectorsTake) {

@@ -65,13 +65,32 @@ bool selects_object(const json::value& selector, const AdmissionAttempt& attempt
 
 }  // namespace
 
+AdmissionAttempt AdmissionAttempt::in_form(const ObjectForm& form, const json::object* object_then,
+                                           const json::object* old_then) const {
+  AdmissionAttempt out = *this;
+  if (!out.requested)
+    out.requested = this->form();
+  out.group = form.group;
+  out.version = form.version;
+  out.kind = form.kind;
+  out.resource = form.resource;
+  out.object = object_then;
+  out.old = old_then;
+  return out;
+}
+
 json::object request_tree(const AdmissionAttempt& attempt) {
-  const json::object kind{{"group", attempt.group}, {"version", attempt.version}, {"kind", attempt.kind}},
-      resource{{"group", attempt.group}, {"version", attempt.version}, {"resource", attempt.resource}};
-  json::object out{{"kind", kind},
-                   {"resource", resource},
-                   {"requestKind", kind},
-                   {"requestResource", resource},
+  const auto kind_in = [](const ObjectForm& form) {
+    return json::object{{"group", form.group}, {"version", form.version}, {"kind", form.kind}};
+  };
+  const auto resource_in = [](const ObjectForm& form) {
+    return json::object{{"group", form.group}, {"version", form.version}, {"resource", form.resource}};
+  };
+  const ObjectForm form = attempt.form(), requested = attempt.requested.value_or(form);
+  json::object out{{"kind", kind_in(form)},
+                   {"resource", resource_in(form)},
+                   {"requestKind", kind_in(requested)},
+                   {"requestResource", resource_in(requested)},
                    {"name", attempt.name},
                    {"operation", attempt.operation},
                    {"userInfo", attempt.user},

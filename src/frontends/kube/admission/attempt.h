@@ -15,6 +15,12 @@ namespace lockstep::kube {
 
 namespace json = boost::json;
 
+// A group and version in which a resource is served, and what it is called there.
+struct ObjectForm {
+  std::string group, version, kind, resource;
+  bool operator==(const ObjectForm&) const = default;
+};
+
 struct AdmissionAttempt {
   std::string operation;  // "CREATE", "UPDATE", "DELETE", "CONNECT"
   std::string group, version, kind, resource, subresource;
@@ -25,7 +31,13 @@ struct AdmissionAttempt {
   const json::object* object = nullptr;  // as it is to be; null of a deletion
   const json::object* old = nullptr;     // null of a new one
 
+  std::vector<ObjectForm> others = {};       // in which the same objects are served, too
+  std::optional<ObjectForm> requested = {};  // the request's own, where the objects were converted from it
+
   Qualified resource_name() const { return {group, resource}; }
+  ObjectForm form() const { return {group, version, kind, resource}; }
+  // The same attempt on these objects, which are in that form.
+  AdmissionAttempt in_form(const ObjectForm& form, const json::object* object_then, const json::object* old_then) const;
 };
 
 // {"operation", "kind": {"group", …}, "resource": …, "userInfo": …}: what an AdmissionReview asks, and what rules call

@@ -24,7 +24,7 @@ constexpr std::size_t kSaidMax = 5 << 10;     // bytes of what a messageExpressi
 // What expressions may name, in this order.
 std::vector<cel::Variable> names_of_policies() {
   std::vector<cel::Variable> out;
-  for (const char* name : {"object", "oldObject", "request", "params", "namespaceObject", "variables"})
+  for (const char* name : {"object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer"})
     out.push_back({name, cel::simple_type("dyn")});
   return out;
 }
@@ -63,7 +63,7 @@ struct Named {
 struct PolicyBook::Compiled {
   Seq seq = 0;
   json::value body;
-  std::vector<Named> conditions, variables;
+  std::vector<Named> conditions, variables, annotations;
   std::vector<Validation> validations;
 
   const json::value& spec() const { return part(body, "spec"); }
@@ -110,7 +110,7 @@ class Judgement {
 
 struct Finding {
   std::string message, reason;
-  bool failed = false;  // it could not be judged
+  bool always = false;  // denied whatever the binding wants done: the policy could not be asked at all
 };
 
 std::string fault_text(const Expression& rule, const cel::Value& value) {
@@ -121,8 +121,19 @@ std::string fault_text(const Expression& rule, const cel::Value& value) {
 
 }  // namespace
 
-PolicyBook::PolicyBook() = default;
+PolicyBook::PolicyBook(MayUser may) : may_(std::move(may)) {}
 PolicyBook::~PolicyBook() = default;
+
+cel::Value PolicyBook::authorizer_of(const AdmissionAttempt& attempt) const {
+  cel::AccessJudge judge;
+  if (may_)
+    judge = [may = may_, user = attempt.user](const cel::AccessQuestion& asked) { return may(user, asked); };
+  return cel::authorizer(std::move(judge), {.group = attempt.group,
+                                            .resource = attempt.resource,
+                                            .subresource = attempt.subresource,
+                                            .ns = attempt.ns,
+                                            .name = attempt.name});
+}
 
 const PolicyBook::Compiled& PolicyBook::compiled(const Object& policy) {
   const ObjectKey key{policy.type, "", policy.meta.name};
@@ -136,6 +147,8 @@ const PolicyBook::Compiled& PolicyBook::compiled(const Object& policy) {
        {std::pair{"matchConditions", &made->conditions}, std::pair{"variables", &made->variables}})
     for (const json::value& one : list_in(made->spec(), list))
       into->push_back({text_in(one, "name"), read_expression(one, "expression")});
+  for (const json::value& one : list_in(made->spec(), "auditAnnotations"))
+    made->annotations.push_back({text_in(one, "key"), read_expression(one, "valueExpression")});
   for (const json::value& one : list_in(made->spec(), "validations")) {
     Validation validation{read_expression(one, "expression"), text_in(one, "message"), std::nullopt,
                           text_in(one, "reason")};
@@ -199,6 +212,59 @@ Parameters parameters_of(const Tables& tables, const json::value& policy, const 
   return out;
 }
 
+// What the conditions say: one that is false leaves the request out, whatever is wrong with others.
+enum class Concern : unsigned char { kNo, kYes, kUnknown };
+Concern concern_of(const std::vector<Named>& conditions, Judgement& judge, std::string& fault) {
+  Concern out = Concern::kYes;
+  for (const Named& condition : conditions) {
+    const cel::Value holds = judge.run(condition.rule);
+    if (holds.is_true())
+      continue;
+    if (holds.as<bool>())
+      return Concern::kNo;
+    fault += (fault.empty() ? "" : ", ") + fault_text(condition.rule, holds);
+    out = Concern::kUnknown;
+  }
+  return out;
+}
+
+std::string message_of(const Validation& validation, Judgement& judge) {
+  if (validation.message_rule) {
+    const cel::Value said = judge.run(*validation.message_rule);
+    if (const std::string* text = said.string();
+        text && !trim(*text).empty() && text->size() <= kSaidMax && trim(*text).find_first_of("\r\n") == text->npos)
+      return std::string(trim(*text));
+  }
+  return validation.message.empty() ? "failed expression: " + std::string(trim(validation.rule.text))
+                                    : std::string(trim(validation.message));
+}
+
+// What cannot be evaluated is found wrong, unless the policy ignores its failures.
+template <class Rules>  // PolicyBook::Compiled
+void judge_by(const Rules& rules, Judgement& judge, std::vector<Finding>& findings) {
+  const bool closed = rules.fails_closed();
+  std::string fault;
+  const Concern concern = concern_of(rules.conditions, judge, fault);
+  if (concern == Concern::kUnknown && closed)
+    findings.push_back({std::move(fault), "", false});
+  if (concern != Concern::kYes)
+    return;
+  judge.set_variables(rules.variables);
+  for (const Validation& validation : rules.validations) {
+    const cel::Value holds = judge.run(validation.rule);
+    if (holds.is_true())
+      continue;
+    if (holds.as<bool>())
+      findings.push_back({message_of(validation, judge), validation.reason, false});
+    else if (closed)
+      findings.push_back({fault_text(validation.rule, holds), "", false});
+  }
+  // Nothing keeps what they give; but a policy may be there for their sake alone.
+  for (const Named& one : rules.annotations)
+    if (const cel::Value given = judge.run(one.rule); given.is_fault() && closed)
+      findings.push_back({fault_text(one.rule, given), "", true});
+}
+
 }  // namespace
 
 std::optional<Status> PolicyBook::check(const Tables& tables, const AdmissionAttempt& attempt, const KindOf& kind_of,
@@ -210,10 +276,12 @@ std::optional<Status> PolicyBook::check(const Tables& tables, const AdmissionAtt
   if (compiled_.size() > kPoliciesKept)
     compiled_.clear();
   cel::Budget budget(kPolicyCostMax);
+  std::optional<Status> refused;
   const json::value request(request_tree(attempt));
   json::value room;
   if (const auto found = tables.objects.find({"namespaces", "", attempt.ns}); found != tables.objects.end())
     room = tree_of(*found->second, {"v1", "Namespace"}, {});
+  const cel::Value authorizer = authorizer_of(attempt);
   const json::value object = attempt.object ? json::value(*attempt.object) : json::value();
   const json::value old = attempt.old ? json::value(*attempt.old) : json::value();
 
@@ -237,52 +305,24 @@ std::optional<Status> PolicyBook::check(const Tables& tables, const AdmissionAtt
       each.emplace_back();
     for (json::object& one : parameters.found) each.emplace_back(std::move(one));
     for (const json::value& parameter : each) {
-      Judgement judge({cel::from_json(object, nullptr), cel::from_json(old, nullptr), cel::from_json(request, nullptr),
-                       cel::from_json(parameter, nullptr), cel::from_json(room, nullptr), cel::Value::map({})},
-                      budget);
-      bool wanted = true;
-      for (const Named& condition : rules.conditions) {
-        const cel::Value holds = judge.run(condition.rule);
-        if (!holds.as<bool>() && rules.fails_closed())
-          findings.push_back({fault_text(condition.rule, holds), "", true});
-        wanted = wanted && holds.is_true();
-      }
-      if (!wanted)
-        continue;
-      judge.set_variables(rules.variables);
-      for (const Validation& validation : rules.validations) {
-        const cel::Value holds = judge.run(validation.rule);
-        if (holds.is_true())
-          continue;
-        if (!holds.as<bool>()) {
-          if (rules.fails_closed())
-            findings.push_back({fault_text(validation.rule, holds), "", true});
-          continue;
-        }
-        std::string message = validation.message;
-        if (validation.message_rule) {
-          const cel::Value said = judge.run(*validation.message_rule);
-          if (const std::string* text = said.string();
-              text && !trim(*text).empty() && text->size() <= kSaidMax && text->find_first_of("\r\n") == text->npos)
-            message = std::string(trim(*text));
-        }
-        if (message.empty())
-          message = "failed expression: " + std::string(trim(validation.rule.text));
-        findings.push_back({std::move(message), validation.reason, false});
-      }
+      Judgement judge(
+          {cel::from_json(object, nullptr), cel::from_json(old, nullptr), cel::from_json(request, nullptr),
+           cel::from_json(parameter, nullptr), cel::from_json(room, nullptr), cel::Value::map({}), authorizer},
+          budget);
+      judge_by(rules, judge, findings);
     }
     const auto actions = texts_in(bound, "validationActions");
     const auto has = [&](std::string_view action) { return std::ranges::find(actions, action) != actions.end(); };
     for (const Finding& finding : findings) {
       const std::string whose =
           format("ValidatingAdmissionPolicy '{}' with binding '{}'", policy->second->meta.name, at->second->meta.name);
-      if (finding.failed || has("Deny"))
-        return denied(attempt, format("{} denied request: {}", whose, finding.message), finding.reason);
-      if (has("Warn"))
+      if (!refused && (finding.always || has("Deny")))
+        refused = denied(attempt, format("{} denied request: {}", whose, finding.message), finding.reason);
+      if (!finding.always && has("Warn"))
         warnings.push_back(format("Validation failed for {}: {}", whose, finding.message));
     }
   }
-  return std::nullopt;
+  return refused;
 }
 
 }  // namespace lockstep::kube

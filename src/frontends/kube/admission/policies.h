@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "frontends/kube/admission/attempt.h"
+#include "frontends/kube/cel/access.h"
 
 namespace lockstep::kube {
 
@@ -21,7 +22,10 @@ using KindOf = std::function<std::optional<ParameterKind>(std::string_view group
 // Keeps the programs of the policies that it has seen, which follow from their objects.
 class PolicyBook {
  public:
-  PolicyBook();
+  // Whether that user may do that: what expressions ask `authorizer`. user: as an attempt has it; of a question about a
+  // service account that account's.
+  using MayUser = std::function<bool(const json::object& user, const cel::AccessQuestion&)>;
+  explicit PolicyBook(MayUser may = {});  // empty: nobody may anything
   ~PolicyBook();
 
   // A Status: it is denied. Warnings are added.
@@ -30,8 +34,10 @@ class PolicyBook {
 
  private:
   struct Compiled;
+  cel::Value authorizer_of(const AdmissionAttempt& attempt) const;
   const Compiled& compiled(const Object& policy);
 
+  MayUser may_;
   std::map<ObjectKey, std::shared_ptr<const Compiled>> compiled_;
 };
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <span>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/claims.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
@@ -15,8 +17,11 @@ namespace lockstep::kube {
 namespace {
 
 constexpr const char* kRuntimeClasses = "runtimeclasses.node.k8s.io";
-constexpr const char* kStorageClasses = "storageclasses.storage.k8s.io";
 constexpr const char* kOldClassName = "volume.beta.kubernetes.io/storage-class";
+constexpr const char* kIngressClasses = "ingressclasses.networking.k8s.io";
+constexpr const char* kPriorityClasses = "priorityclasses.scheduling.k8s.io";
+constexpr const char* kOldIngressClass = "kubernetes.io/ingress.class";
+constexpr const char* kStandardIngress[] = {"ingressclass.kubernetes.io/is-default-class"};
 constexpr const char* kStandard[] = {"storageclass.kubernetes.io/is-default-class",
                                      "storageclass.beta.kubernetes.io/is-default-class"};
 
@@ -45,6 +50,22 @@ std::optional<Status> choose_nodes(const json::value& scheduling, json::object& 
         all.push_back(one);
   }
   return std::nullopt;
+}
+
+// Null: no object of the type has one of these annotations.
+const Object* newest_marked(const Tables& tables, const std::string& type, std::span<const char* const> annotations) {
+  const Object* chosen = nullptr;
+  for (auto at = tables.objects.lower_bound({type, "", ""});
+       at != tables.objects.end() && std::get<0>(at->first) == type; ++at) {
+    const Object& one = *at->second;
+    const bool marked =
+        one.meta.extra && std::ranges::any_of(one.meta.extra->annotations, [&](const auto& entry) {
+          return std::ranges::find(annotations, entry.first) != annotations.end() && entry.second == "true";
+        });
+    if (marked && (!chosen || one.meta.uid > chosen->meta.uid))  // numbers of objects grow
+      chosen = &one;
+  }
+  return chosen;
 }
 
 }  // namespace
@@ -81,20 +102,61 @@ void choose_storage_class(const Tables& tables, json::object& claim) {
   if (!own || !own->is_object() || part(*own, "storageClassName").is_string() ||
       !text_in(part(part(claim, "metadata"), "annotations"), kOldClassName).empty())
     return;
-  const Object* chosen = nullptr;
-  const std::string type(kStorageClasses);
+  if (const Object* chosen = newest_marked(tables, kStorageClasses, kStandard))
+    own->get_object()["storageClassName"] = chosen->meta.name;
+}
+
+std::optional<Status> check_claim_growth(const Tables& tables, const json::object& claim, const json::object& old) {
+  const auto asked = [](const json::object& tree) {
+    return quantity_in(part(part(part(tree, "spec"), "resources"), "requests"), "storage");
+  };
+  const auto wanted = asked(claim), had = asked(old);
+  if (!wanted || !had || *wanted <= *had)
+    return std::nullopt;
+  const auto refuse = [&](const char* why) {
+    return Status::forbidden({"", std::string(kClaims)}, text_in(part(claim, "metadata"), "name"), why);
+  };
+  if (text_in(part(old, "status"), "phase") != "Bound")
+    return refuse("Only bound persistent volume claims can be expanded");
+  const std::string storage = storage_class_of(claim);
+  const auto at = tables.objects.find({std::string(kStorageClasses), "", storage});
+  const json::value body = at == tables.objects.end() ? json::value() : parse_own(at->second->body.get());
+  const json::value& allows = part(body, "allowVolumeExpansion");
+  if (storage.empty() || storage != storage_class_of(old) || !allows.is_bool() || !allows.get_bool())
+    return refuse(
+        "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support "
+        "resize");
+  return std::nullopt;
+}
+
+void choose_ingress_class(const Tables& tables, json::object& ingress) {
+  json::value& own = ingress["spec"];
+  if (!own.is_object())
+    own.emplace_object();
+  if (part(own, "ingressClassName").is_string() ||
+      !part(part(part(ingress, "metadata"), "annotations"), kOldIngressClass).is_null())
+    return;
+  if (const Object* chosen = newest_marked(tables, kIngressClasses, kStandardIngress))
+    own.get_object()["ingressClassName"] = chosen->meta.name;
+}
+
+std::optional<Status> refuse_second_default(const Tables& tables, const json::object& priority_class, bool is_new) {
+  const auto is_default = [](const json::object& one) {
+    const json::value& said = part(one, "globalDefault");
+    return said.is_bool() && said.get_bool();
+  };
+  if (!is_default(priority_class))
+    return std::nullopt;
+  const std::string name = text_in(part(priority_class, "metadata"), "name"), type(kPriorityClasses);
   for (auto at = tables.objects.lower_bound({type, "", ""});
        at != tables.objects.end() && std::get<0>(at->first) == type; ++at) {
-    const Object& one = *at->second;
-    const bool standard =
-        one.meta.extra && std::ranges::any_of(one.meta.extra->annotations, [](const auto& entry) {
-          return std::ranges::find(kStandard, entry.first) != std::end(kStandard) && entry.second == "true";
-        });
-    if (standard && (!chosen || one.meta.uid > chosen->meta.uid))  // numbers of objects grow
-      chosen = &one;
+    const Object& other = *at->second;
+    if ((is_new || other.meta.name != name) && is_default(parse_own(other.body.get()).as_object()))
+      return Status::forbidden(
+          {"scheduling.k8s.io", "priorityclasses"}, name,
+          format("PriorityClass {} is already marked as default. Only one default can exist", other.meta.name));
   }
-  if (chosen)
-    own->get_object()["storageClassName"] = chosen->meta.name;
+  return std::nullopt;
 }
 
 }  // namespace lockstep::kube

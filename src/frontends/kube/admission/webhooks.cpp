@@ -171,19 +171,41 @@ bool has_webhooks(const Tables& tables) {
   return false;
 }
 
+namespace {
+
+// The form in which rules name the objects: the request's own, where one does, else the first other one. Nothing: none
+// takes them in.
+std::optional<ObjectForm> named_form(const json::value& webhook, const AdmissionAttempt& attempt,
+                                     const std::vector<AdmissionAttempt>& in_other_forms) {
+  const json::array& rules = list_in(webhook, "rules");
+  const auto named = [&](const json::value& rule, const AdmissionAttempt& as) {
+    return rule_takes_in(rule, as, /*any_version=*/false);
+  };
+  if (std::ranges::any_of(rules, [&](const json::value& rule) { return named(rule, attempt); }))
+    return attempt.form();
+  if (text_in(webhook, "matchPolicy") == "Exact")
+    return std::nullopt;
+  for (const json::value& rule : rules)
+    for (const AdmissionAttempt& other : in_other_forms)
+      if (named(rule, other))
+        return other.form();
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::vector<Webhook> webhooks_for(const Tables& tables, Webhook::Sort sort, const AdmissionAttempt& attempt) {
   std::vector<Webhook> out;
   if (is_exempt(attempt))
     return out;
+  std::vector<AdmissionAttempt> others;
+  for (const ObjectForm& form : attempt.others) others.push_back(attempt.in_form(form, attempt.object, attempt.old));
   each_object(tables, sort == Webhook::Sort::kMutating ? kMutating : kValidating, [&](const Object& configuration) {
     const json::value body = parse_own(configuration.body.get());
     for (const json::value& one : list_in(body, "webhooks")) {
-      const bool any_version = text_in(one, "matchPolicy") != "Exact";
-      const json::array& rules = list_in(one, "rules");
-      if (std::ranges::any_of(rules,
-                              [&](const json::value& rule) { return rule_takes_in(rule, attempt, any_version); }) &&
-          takes_in(tables, one, attempt))
-        out.push_back({sort, text_in(one, "name"), configuration.meta.name, one});
+      auto form = named_form(one, attempt, others);
+      if (form && takes_in(tables, one, attempt))
+        out.push_back({sort, text_in(one, "name"), configuration.meta.name, one, std::move(*form)});
     }
   });
   return out;

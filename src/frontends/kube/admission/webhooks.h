@@ -12,6 +12,7 @@ struct Webhook {
   enum class Sort : unsigned char { kMutating, kValidating } sort = Sort::kValidating;
   std::string name, configuration;
   json::value spec;
+  ObjectForm form = {};  // in which it is to see the objects
 
   bool fails_closed() const;
   bool asks_again() const;         // when others changed the object after it
@@ -19,8 +20,9 @@ struct Webhook {
   std::int64_t timeout_s() const;  // 1 … 30
 };
 
-// Those whose rules and selectors take the attempt in, in the order in which they are asked. Their conditions are not
-// looked at.
+// Those whose rules and selectors take the attempt in, in the order in which they are asked. With matchPolicy
+// Equivalent a rule may name another form of the objects: they are sent in that one then. Conditions are not looked
+// at.
 std::vector<Webhook> webhooks_for(const Tables& tables, Webhook::Sort sort, const AdmissionAttempt& attempt);
 // Whether any could be asked of anything: most clusters have none.
 bool has_webhooks(const Tables& tables);

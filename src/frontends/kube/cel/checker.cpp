@@ -68,6 +68,11 @@ TypeRef Checker::check_field(const Node& node) {
     type = field == nullptr || field->schema == nullptr ? nullptr : type_of_schema(*field->schema);
     if (type == nullptr)
       return fail(node, format("undefined field '{}'", node.name));
+  } else if (!inner->fields.empty()) {
+    const auto field = inner->fields.find(node.name);
+    if (field == inner->fields.end())
+      return fail(node, format("undefined field '{}'", node.name));
+    type = field->second;
   } else if (inner->name == "map") {
     type = inner->parts[1];
   } else if (inner->name != "dyn") {

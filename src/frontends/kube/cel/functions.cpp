@@ -5,7 +5,8 @@ namespace lockstep::kube::cel {
 const Function* find_function(std::string_view name) {
   static const auto* const table = [] {
     auto* out = new std::unordered_map<std::string_view, Function>;  // lives as long as the program
-    for (const auto& rows : {operator_functions(), text_functions(), list_functions(), kube_functions()})
+    for (const auto& rows :
+         {operator_functions(), text_functions(), list_functions(), kube_functions(), access_functions()})
       for (const FunctionRow& row : rows) {
         Function& function = (*out)[row.name];
         function.handler = row.handler;

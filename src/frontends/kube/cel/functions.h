@@ -50,6 +50,8 @@ std::vector<FunctionRow> text_functions();      // texts, regular expressions, f
 std::vector<FunctionRow> list_functions();      // lists, sets, optional values
 std::vector<FunctionRow> kube_functions();      // quantities, addresses, URLs, formats, versions
 
+std::vector<FunctionRow> access_functions();  // rights: access.h
+
 Value no_overload();
 constexpr std::size_t text_cost(std::size_t bytes) { return bytes / 10 + 1; }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "frontends/kube/cel/access.h"
 #include "frontends/kube/cel/checker.h"
 
 namespace lockstep::kube::cel {
@@ -85,6 +86,8 @@ Value Evaluation::key_in(const Value& target, const Value& key, bool optional) {
   }
   if (target.is_map())
     return wrapped(find_key(target, key), format("no such key: {}", key_text(key)));
+  if (const auto* access = target.part<Access>(); access && key.string())
+    return wrapped(access_field(*access, *key.string()), format("no such key: {}", *key.string()));
   return no_overload();
 }
 

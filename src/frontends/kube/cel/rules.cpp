@@ -50,7 +50,12 @@ class RuleWalk {
  public:
   RuleWalk(const std::unordered_map<const Schema*, std::vector<Rule>>& rules) : rules_(rules) {}
 
-  void walk(const json::value& value, const json::value* old, const Schema& schema, const std::string& path);
+  // The nearest part of the object around a value, or the value itself, that is known to go on from an older one.
+  struct Twins {
+    const json::value *now = nullptr, *then = nullptr;
+  };
+  void walk(const json::value& value, const json::value* old, const Twins& twins, const Schema& schema,
+            const std::string& path);
   FieldErrors errors;
 
  private:
@@ -58,8 +63,9 @@ class RuleWalk {
     if (errors.size() < kCustomErrorsMax)
       errors.push_back(std::move(error));
   }
-  void apply(const Rule& rule, const json::value& value, const json::value* old, const Schema& schema,
-             const std::string& path);
+  void apply(const Rule& rule, const json::value& value, const json::value* old, const Twins& twins,
+             const Schema& schema, const std::string& path);
+  bool is_as_it_was(const Twins& twins);
   std::string message_of(const Rule& rule, const std::vector<Value>& values);
   Value run(const Program& program, const std::vector<Value>& values) {
     Budget budget(std::min(kRuleCostMax, left_));
@@ -69,6 +75,7 @@ class RuleWalk {
   }
 
   const std::unordered_map<const Schema*, std::vector<Rule>>& rules_;
+  std::unordered_map<const json::value*, bool> same_;  // by the newer one of twins
   std::int64_t left_ = kObjectCostMax;
   bool stopped_ = false;
 };
@@ -84,8 +91,16 @@ std::string RuleWalk::message_of(const Rule& rule, const std::vector<Value>& val
   return rule.message.empty() ? "failed rule: " + std::string(trim(rule.text)) : rule.message;
 }
 
-void RuleWalk::apply(const Rule& rule, const json::value& value, const json::value* old, const Schema& schema,
-                     const std::string& path) {
+bool RuleWalk::is_as_it_was(const Twins& twins) {
+  if (twins.then == nullptr)
+    return false;
+  const auto known = same_.find(twins.now);
+  return known != same_.end() ? known->second
+                              : same_.emplace(twins.now, same_json(*twins.now, *twins.then)).first->second;
+}
+
+void RuleWalk::apply(const Rule& rule, const json::value& value, const json::value* old, const Twins& twins,
+                     const Schema& schema, const std::string& path) {
   if (rule.uses_old && old == nullptr && !rule.optional_old)
     return;
   const json::value type(schema_type_word(schema));
@@ -114,7 +129,7 @@ void RuleWalk::apply(const Rule& rule, const json::value& value, const json::val
                  fault->message, trim(rule.text))));
     return say(field_invalid(path, type, format("{} evaluating rule: {}", fault->message, trim(rule.text))));
   }
-  if (result.is_true())
+  if (result.is_true() || (!rule.uses_old && is_as_it_was(twins)))
     return;
   const std::string where = rule.field_path.empty() ? path
                             : path.empty()          ? rule.field_path.substr(rule.field_path.starts_with('.') ? 1 : 0)
@@ -128,7 +143,8 @@ void RuleWalk::apply(const Rule& rule, const json::value& value, const json::val
   }
 }
 
-void RuleWalk::walk(const json::value& value, const json::value* old, const Schema& schema, const std::string& path) {
+void RuleWalk::walk(const json::value& value, const json::value* old, const Twins& twins, const Schema& schema,
+                    const std::string& path) {
   if (stopped_ || value.is_null())
     return;
   if (old != nullptr && (old->is_null() || old->kind() != value.kind()))
@@ -136,7 +152,7 @@ void RuleWalk::walk(const json::value& value, const json::value* old, const Sche
   if (const auto found = rules_.find(&schema); found != rules_.end())
     for (const Rule& rule : found->second)
       if (!stopped_)
-        apply(rule, value, old, schema, path);
+        apply(rule, value, old, twins, schema, path);
   if (const json::object* object = value.if_object()) {
     const json::object* before = old == nullptr || schema.atomic ? nullptr : old->if_object();
     for (const auto& entry : *object) {
@@ -147,8 +163,10 @@ void RuleWalk::walk(const json::value& value, const json::value* old, const Sche
       if (below == nullptr)
         continue;
       const json::value* other = before == nullptr ? nullptr : before->if_contains(entry.key());
+      const json::value* then =
+          twins.now == &value && twins.then != nullptr ? member(*twins.then, entry.key()) : nullptr;
       const bool map = schema.type == Schema::Type::kMap;
-      walk(entry.value(), other, *below,
+      walk(entry.value(), other, then == nullptr ? twins : Twins{&entry.value(), then}, *below,
            map            ? format("{}[{}]", path, std::string_view(entry.key()))
            : path.empty() ? std::string(entry.key())
                           : format("{}.{}", path, std::string_view(entry.key())));
@@ -157,21 +175,12 @@ void RuleWalk::walk(const json::value& value, const json::value* old, const Sche
   const json::array* list = value.if_array();
   if (list == nullptr || schema.element == nullptr)
     return;
-  // Elements have a past where their keys say which they are.
-  std::unordered_map<std::string, const json::value*> before;
-  const auto key_of = [&](const json::value& element) {
-    json::object key;
-    for (const std::string& name : schema.keys)
-      if (const json::value* part = member(element, name))
-        key[name] = *part;
-    return canonical_text(key);
-  };
-  if (old != nullptr && old->is_array() && schema.list == ListKind::kMap)
-    for (const json::value& each : old->get_array()) before.emplace(key_of(each), &each);
+  const PastElements past(old, schema), past_twins(twins.now == &value ? twins.then : nullptr, schema);
   std::size_t at = 0;
   for (const json::value& each : *list) {
-    const auto other = before.empty() ? before.end() : before.find(key_of(each));
-    walk(each, other == before.end() ? nullptr : other->second, *schema.element, format("{}[{}]", path, at++));
+    const json::value* then = past_twins.of(each);
+    walk(each, past.of(each), then == nullptr ? twins : Twins{&each, then}, *schema.element,
+         format("{}[{}]", path, at++));
   }
 }
 
@@ -264,7 +273,7 @@ FieldErrors Rules::validate(const json::value& object, const json::value* old, c
   if (rules_.empty())
     return {};
   RuleWalk walk(rules_);
-  walk.walk(object, old, root, {});
+  walk.walk(object, old, {&object, old}, root, {});
   return std::move(walk.errors);
 }
 

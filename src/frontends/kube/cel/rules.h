@@ -33,7 +33,8 @@ class Rules {
  public:
   bool empty() const { return rules_.empty(); }
 
-  // `old` is null where the object is new. Both are pruned and have their defaults.
+  // `old` is null where the object is new. Both are pruned and have their defaults. What fails a rule that looks at the
+  // value alone, and is as it was, may stay so.
   FieldErrors validate(const json::value& object, const json::value* old, const Schema& root) const;
 
  private:

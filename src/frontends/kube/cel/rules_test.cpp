@@ -131,5 +131,34 @@ TEST_F(RulesOf, AnObjectsRulesMayNotCostMoreThanTheyMay) {
   EXPECT_NE(errors[0].text().find("call cost exceeds limit"), std::string::npos);
 }
 
+TEST_F(RulesOf, WhatIsAsItWasMayStaySo) {
+  define(R"json({"type":"object","x-kubernetes-validations":[{"rule":"!has(self.spec.n) || self.spec.n != 13"}],
+    "properties":{"metadata":{"type":"object"},"spec":{"type":"object","properties":{
+      "n":{"type":"integer","x-kubernetes-validations":[{"rule":"self < 10"},{"rule":"self >= oldSelf"}]},
+      "more":{"type":"integer"},
+      "list":{"type":"array","items":{"type":"integer","x-kubernetes-validations":[{"rule":"self < 10"}]}},
+      "keyed":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","required":["k"],
+        "properties":{"k":{"type":"string"},"n":{"type":"integer","x-kubernetes-validations":[{"rule":"self < 10"}]}}}},
+      "map":{"type":"object","x-kubernetes-map-type":"atomic","additionalProperties":{
+        "type":"integer","x-kubernetes-validations":[{"rule":"self < 10"}]}}}}}})json");
+  ASSERT_EQ(faults, "");
+  const auto spec = [&](std::string_view old, std::string_view now) {
+    return of(R"({"spec":{)" + std::string(now) + "}}", R"({"spec":{)" + std::string(old) + "}}");
+  };
+  constexpr const char* kTooLarge = "failed rule: self < 10";
+  EXPECT_EQ(spec(R"("n":20)", R"("n":20,"more":1)"), "");
+  EXPECT_NE(spec(R"("n":20)", R"("n":21)").find(kTooLarge), std::string::npos);
+  EXPECT_EQ(spec(R"("n":20)", R"("n":19)").find("failed rule: self >= oldSelf") == std::string::npos, false)
+      << "rules about the change hold";
+  EXPECT_NE(spec(R"("n":13)", R"("n":13,"more":1)"), "") << "the object is not as it was";
+  EXPECT_EQ(spec(R"("n":13)", R"("n":13)"), "");
+  EXPECT_EQ(spec(R"("list":[20])", R"("list":[20],"more":1)"), "");
+  EXPECT_NE(spec(R"("list":[20])", R"("list":[20,1])"), "");
+  EXPECT_EQ(spec(R"("keyed":[{"k":"a","n":20}])", R"("keyed":[{"k":"b"},{"k":"a","n":20}])"), "");
+  EXPECT_NE(spec(R"("keyed":[{"k":"a","n":20}])", R"("keyed":[{"k":"b","n":20}])"), "");
+  EXPECT_EQ(spec(R"("map":{"a":20})", R"("map":{"a":20,"b":1})"), "") << "though no rule may ask for its past";
+  EXPECT_NE(spec(R"("map":{"a":20})", R"("map":{"b":20})"), "");
+}
+
 }  // namespace
 }  // namespace lockstep::kube::cel

@@ -9,7 +9,7 @@ namespace lockstep::kube::cel {
 namespace {
 
 TypeRef make_type(std::string_view name, std::vector<TypeRef> parts, const Schema* schema) {
-  return std::make_shared<const Type>(Type{std::string(name), std::move(parts), schema});
+  return std::make_shared<const Type>(Type{std::string(name), std::move(parts), schema, {}});
 }
 
 bool is_parameter(const TypeRef& type) { return type->name == "A" || type->name == "B"; }
@@ -50,6 +50,10 @@ TypeRef composed_type(std::string_view name, std::vector<TypeRef> parts) {
   return make_type(name, std::move(parts), nullptr);
 }
 
+TypeRef fields_type(std::string_view name, std::map<std::string, TypeRef, std::less<>> fields) {
+  return std::make_shared<const Type>(Type{std::string(name), {}, nullptr, std::move(fields)});
+}
+
 TypeRef type_of_schema(const Schema& schema) {
   switch (schema.type) {
     case Schema::Type::kAny: return nullptr;
@@ -79,15 +83,21 @@ TypeRef type_of_schema(const Schema& schema) {
 std::string type_text(const TypeRef& type) {
   if (type->name == "object" && type->schema != nullptr && !type->schema->name.empty())
     return type->schema->name;
-  constexpr std::pair<std::string_view, std::string_view> kLong[] = {{"timestamp", "google.protobuf.Timestamp"},
-                                                                     {"duration", "google.protobuf.Duration"},
-                                                                     {"quantity", "kubernetes.Quantity"},
-                                                                     {"ip", "net.IP"},
-                                                                     {"cidr", "net.CIDR"},
-                                                                     {"url", "kubernetes.URL"},
-                                                                     {"format", "kubernetes.NamedFormat"},
-                                                                     {"semver", "kubernetes.Semver"},
-                                                                     {"optional", "optional_type"}};
+  constexpr std::pair<std::string_view, std::string_view> kLong[] = {
+      {"timestamp", "google.protobuf.Timestamp"},
+      {"duration", "google.protobuf.Duration"},
+      {"quantity", "kubernetes.Quantity"},
+      {"ip", "net.IP"},
+      {"cidr", "net.CIDR"},
+      {"url", "kubernetes.URL"},
+      {"format", "kubernetes.NamedFormat"},
+      {"semver", "kubernetes.Semver"},
+      {"path_check", "kubernetes.authorization.PathCheck"},
+      {"group_check", "kubernetes.authorization.GroupCheck"},
+      {"resource_check", "kubernetes.authorization.ResourceCheck"},
+      {"decision", "kubernetes.authorization.Decision"},
+      {"authorizer", "kubernetes.authorization.Authorizer"},
+      {"optional", "optional_type"}};
   std::string text = type->name;
   for (const auto& [name, long_name] : kLong)
     if (type->name == name)

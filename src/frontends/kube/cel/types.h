@@ -20,10 +20,13 @@ struct Type {
   std::string name;
   std::vector<TypeRef> parts;
   const Schema* schema = nullptr;
+  std::map<std::string, TypeRef, std::less<>> fields = {};  // of a type that no schema describes; empty: it has none
 };
 
 TypeRef simple_type(std::string_view name);
 TypeRef composed_type(std::string_view name, std::vector<TypeRef> parts);
+// "kubernetes.AdmissionRequest": told apart by its name.
+TypeRef fields_type(std::string_view name, std::map<std::string, TypeRef, std::less<>> fields);
 TypeRef type_of_schema(const Schema& schema);  // null: an expression cannot reach such a value
 std::string type_text(const TypeRef& type);    // "list(int)", as messages say it
 

@@ -236,7 +236,8 @@ std::string type_word(const Value& value) {
                                     "net.CIDR",
                                     "kubernetes.URL",
                                     "kubernetes.NamedFormat",
-                                    "kubernetes.Semver"};
+                                    "kubernetes.Semver",
+                                    "kubernetes.authorization.Authorizer"};
   static_assert(std::size(kWords) == std::variant_size_v<Value::Held>);
   return kWords[value.held().index()];
 }

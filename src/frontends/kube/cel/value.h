@@ -22,6 +22,7 @@
 namespace lockstep::kube::cel {
 
 class Value;
+struct Access;
 
 struct Bytes {
   std::string bytes;
@@ -82,7 +83,7 @@ class Value {
                    std::shared_ptr<const Bytes>, std::shared_ptr<const List>, std::shared_ptr<const Map>, Tree, Moment,
                    Span, std::shared_ptr<const TypeName>, std::shared_ptr<const Optional>, std::shared_ptr<const Fault>,
                    Quantity, Address, Network, std::shared_ptr<const Url>, std::shared_ptr<const Format>,
-                   std::shared_ptr<const Semver>>;
+                   std::shared_ptr<const Semver>, std::shared_ptr<const Access>>;
 
   Value() = default;  // null
   template <class T>

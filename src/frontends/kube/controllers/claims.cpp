@@ -77,15 +77,17 @@ class ClaimController final : public Reconciler {
       else
         wake_waiting(view, out);
     }
-    if (changed.type == kStorageClasses)
+    if (changed.type == kStorageClasses || changed.type == kAttributeClasses)
       wake_waiting(view, out);
     if (changed.type == kClaims) {
       const std::string volume = text_in(part(body_of(changed), "spec"), "volumeName");
       if (!volume.empty())
         out.push_back({std::string(kVolumes), "", volume});
       // Of a claim that has gone the volume still names it.
-      if (!view.find(kClaims, changed.meta.ns, changed.meta.name))
+      if (!view.find(kClaims, changed.meta.ns, changed.meta.name)) {
         out.push_back({std::string(kVolumes), "", volume});
+        wake_pods_named(view, changed, out);
+      }
     }
   }
 
@@ -103,6 +105,14 @@ class ClaimController final : public Reconciler {
   }
 
  private:
+  // "a-b-cache": the pod "a" or "a-b" may want to make a claim of that name, which is free now.
+  static void wake_pods_named(const ObjectView& view, const Object& claim, std::vector<ObjectKey>& out) {
+    const std::string& name = claim.meta.name;
+    for (std::size_t end = name.find('-'); end != std::string::npos; end = name.find('-', end + 1))
+      if (const auto pod = view.find(kPods, claim.meta.ns, name.substr(0, end)); pod && names_claims(*pod))
+        out.push_back(key_of(*pod));
+  }
+
   static void wake_waiting(const ObjectView& view, std::vector<ObjectKey>& out) {
     const auto& objects = view.objects();
     const std::string type(kClaims);
@@ -134,9 +144,10 @@ class ClaimController final : public Reconciler {
 
   // --- claims ---
 
-  // Pods that are not over and name it; the first that has a node is what its volume is made for.
+  // Pods that are not over and name it; the first that has a node is what its volume is made for. placed: those that
+  // have a job or a node, for which it stays when it is deleted.
   struct Users {
-    std::size_t active = 0;
+    std::size_t active = 0, placed = 0;
     std::string node;
   };
   static Users users_of(const ObjectView& view, const Object& claim) {
@@ -151,6 +162,7 @@ class ClaimController final : public Reconciler {
       if (!reading || reading->ended())
         continue;
       ++out.active;
+      out.placed += !pod->shows.empty() || !reading->node.empty();
       if (out.node.empty())
         out.node = reading->node;
     }
@@ -160,7 +172,7 @@ class ClaimController final : public Reconciler {
   static void see_to_claim(const ObjectView& view, const Object& claim, Instant now, Wishes& out) {
     const Users users = users_of(view, claim);
     if (is_deleting(claim)) {
-      if (users.active == 0 && has_finalizer(claim, kClaimInUse))
+      if (users.placed == 0 && has_finalizer(claim, kClaimInUse))
         wish_changed(out, without_finalizer(claim, kClaimInUse), claim.meta.seq);
       return;
     }
@@ -198,6 +210,8 @@ class ClaimController final : public Reconciler {
     if (!ours)
       return tell(view, claim, now, "FailedBinding",
                   "no persistent volumes available for this claim and no storage class is set", out);
+    if (const std::string why = why_not_local(view.tables(), tree); !why.empty())
+      return tell(view, claim, now, "ProvisioningFailed", why, out, kWarning);
     const std::string node = !users.node.empty() ? users.node : waits ? std::string() : any_node(view);
     if (!node.empty())
       provision(view, claim, tree, rules, node, now, out);
@@ -258,6 +272,8 @@ class ClaimController final : public Reconciler {
     status["phase"] = "Bound";
     status["accessModes"] = part(volume_spec, "accessModes");
     status["capacity"] = part(volume_spec, "capacity");
+    if (const std::string attributes = text_in(volume_spec, "volumeAttributesClassName"); !attributes.empty())
+      status["currentVolumeAttributesClassName"] = attributes;
     return in_place_of(claim, std::move(tree));
   }
 
@@ -288,6 +304,8 @@ class ClaimController final : public Reconciler {
                        text_in(rules, "reclaimPolicy").empty() ? "Delete" : text_in(rules, "reclaimPolicy")},
                       {"storageClassName", storage_class_of(tree)},
                       {"volumeMode", "Filesystem"}};
+    if (const std::string attributes = text_in(asks, "volumeAttributesClassName"); !attributes.empty())
+      spec["volumeAttributesClassName"] = attributes;
     const json::value kept = spec;
     json::object volume{{"metadata",
                          {{"name", name},
@@ -314,7 +332,26 @@ class ClaimController final : public Reconciler {
     if (is_kept_for(volume_tree, claim.meta.ns.get(), claim.meta.name, uid)
             ? text_in(part(part(volume_tree, "spec"), "claimRef"), "uid").empty() || phase_of(tree) != "Bound"
             : !part(part(volume_tree, "spec"), "claimRef").is_object())
-      bind(claim, tree, *volume, out);
+      return bind(claim, tree, *volume, out);
+    grow(claim, tree, *volume, volume_tree, out);
+  }
+
+  // A folder has no size of its own: what is asked for is there at once.
+  static void grow(const Object& claim, const json::object& tree, const Object& volume, json::object volume_tree,
+                   Wishes& out) {
+    if (text_in(part(part(volume_tree, "metadata"), "annotations"), "pv.kubernetes.io/provisioned-by") !=
+        kLocalProvisioner)
+      return;
+    const json::value& asked = part(part(part(tree, "spec"), "resources"), "requests");
+    const auto wanted = quantity_in(asked, "storage"),
+               has = quantity_in(part(part(volume_tree, "spec"), "capacity"), "storage");
+    if (!wanted || !has || *wanted <= *has)
+      return;
+    object_in(object_in(volume_tree, "spec"), "capacity")["storage"] = part(asked, "storage");
+    const json::value spec = part(volume_tree, "spec");
+    Reading read{.records = {{key_of(claim), claim.meta.seq}, {key_of(volume), volume.meta.seq}}};
+    out.add(PutObject{in_place_of(volume, std::move(volume_tree)), volume.meta.seq}, std::move(read),
+            {PutObject{bound_claim(claim, tree, spec, volume.meta.name), claim.meta.seq}});
   }
 
   static void set_phase(Wishes& out, const Object& object, const char* phase) {

@@ -18,6 +18,12 @@ struct Claims : testing::Test {
                                      R"("},"accessModes":["ReadWriteOnce"],"hostPath":{"path":"/x"},)" + more +
                                      R"("storageClassName":"s"},"status":{"phase":"Pending"}})");
   }
+  void pod_on_node(const std::string& name, const std::string& claim) {
+    rig.put("pods", R"({"metadata":{"name":")" + name +
+                        R"(","namespace":"n"},"spec":{"nodeName":"n1","containers":[{"name":"c","image":"i"}],
+        "volumes":[{"name":"v","persistentVolumeClaim":{"claimName":")" +
+                        claim + R"("}}]},"status":{"phase":"Running"}})");
+  }
   std::string at(const char* type, const char* ns, const char* name, const char* where, const char* field) {
     const auto object = rig.tables.objects.find({type, ns, name});
     return object == rig.tables.objects.end() ? "gone" : text_in(part(body_of(*object->second), where), field);
@@ -121,6 +127,103 @@ TEST_F(Claims, of_no_class_have_the_standard_one) {
   rig.run();
   EXPECT_EQ(at("persistentvolumeclaims", "n", "data", "spec", "storageClassName"), "s");
   EXPECT_EQ(at("persistentvolumeclaims", "n", "none", "spec", "storageClassName"), "") << "it asks for none";
+}
+
+TEST_F(Claims, of_a_pod_are_made_when_their_name_is_free) {
+  claim("p-cache", kAsk);
+  rig.put("pods", R"({"metadata":{"name":"p","namespace":"n"},"spec":{"containers":[],"volumes":[{"name":"cache",
+      "ephemeral":{"volumeClaimTemplate":{"spec":)" +
+                      std::string(kAsk) + R"(}}}]},"status":{"phase":"Pending"}})");
+  rig.run();
+  const auto before = rig.find("persistentvolumeclaims", "p-cache");
+  EXPECT_TRUE(!before->meta.extra || before->meta.extra->owners.empty());
+  rig.edit("persistentvolumeclaims", "p-cache",
+           [](json::object& tree) { tree["metadata"].as_object().erase("finalizers"); });
+  WorkloadRig::Staged staged{rig.tables, {}};
+  rig.write(staged, *rig.find("persistentvolumeclaims", "p-cache"), true);
+  rig.commit(std::move(staged));
+  rig.run();
+  const auto after = rig.find("persistentvolumeclaims", "p-cache");
+  ASSERT_NE(after, nullptr);
+  ASSERT_TRUE(after->meta.extra && !after->meta.extra->owners.empty());
+  EXPECT_EQ(after->meta.extra->owners.front().uid, rig.find("pods", "p")->meta.uid);
+}
+
+// What a folder of one node cannot be is not made of one, and the claim says why.
+TEST_F(Claims, of_local_folders_that_no_folder_can_be_wait_and_say_why) {
+  rig.put("storageclasses.storage.k8s.io",
+          R"({"metadata":{"name":"s"},"provisioner":"lockstep.io/local","volumeBindingMode":"Immediate"})");
+  volume("empty", "9Gi");
+  pod_on_node("p", "filled");
+  const auto refused = [&](const std::string& name, const std::string& more, const std::string& mode) {
+    claim(name, R"({"accessModes":[")" + mode + R"("],"storageClassName":"s",)" + more +
+                    R"("resources":{"requests":{"storage":"2Gi"}}})");
+    rig.run();
+    EXPECT_EQ(at("persistentvolumeclaims", "n", name.c_str(), "spec", "volumeName"), "") << name;
+    std::string told;
+    for (const std::string& event : rig.events())
+      if (event.starts_with("ProvisioningFailed: "))
+        told = event;
+    rig.remove("persistentvolumeclaims", name);
+    for (const std::string& event : rig.names("events")) rig.remove("events", event);
+    rig.run();
+    return told;
+  };
+  EXPECT_EQ(refused("filled", R"("dataSource":{"kind":"PersistentVolumeClaim","name":"old"},)", "ReadWriteOnce"),
+            "ProvisioningFailed: volumes of class s are made empty: none is filled from PersistentVolumeClaim old");
+  EXPECT_EQ(refused("device", R"("volumeMode":"Block",)", "ReadWriteOnce"),
+            "ProvisioningFailed: volumes of class s are folders: none has volumeMode Block");
+  EXPECT_EQ(refused("shared", "", "ReadWriteMany"),
+            "ProvisioningFailed: volumes of class s are folders of one node: none has access mode ReadWriteMany; what "
+            "several nodes share is a volume of NFS");
+  EXPECT_EQ(refused("fast", R"("volumeAttributesClassName":"gold",)", "ReadWriteOnce"),
+            "ProvisioningFailed: volumeattributesclass.storage.k8s.io \"gold\" not found");
+}
+
+TEST_F(Claims, with_attributes_wait_for_their_class) {
+  rig.put("storageclasses.storage.k8s.io",
+          R"({"metadata":{"name":"s"},"provisioner":"lockstep.io/local","volumeBindingMode":"Immediate"})");
+  pod_on_node("p", "data");
+  claim("data", R"({"accessModes":["ReadWriteOnce"],"storageClassName":"s","volumeAttributesClassName":"gold",
+      "resources":{"requests":{"storage":"2Gi"}}})");
+  rig.run();
+  EXPECT_EQ(at("persistentvolumeclaims", "n", "data", "spec", "volumeName"), "");
+  rig.put("volumeattributesclasses.storage.k8s.io", R"({"metadata":{"name":"gold"},"driverName":"lockstep.io/local"})");
+  rig.run();
+  EXPECT_TRUE(at("persistentvolumeclaims", "n", "data", "spec", "volumeName").starts_with("pvc-"));
+  EXPECT_EQ(at("persistentvolumeclaims", "n", "data", "status", "currentVolumeAttributesClassName"), "gold");
+}
+
+// A new pod on a claim that goes does not keep it; one that has its node does.
+TEST_F(Claims, that_are_deleted_stay_for_pods_that_have_a_place_alone) {
+  volume("mine", "2Gi");
+  claim("data", kAsk);
+  pod_on_node("p", "data");
+  rig.run();
+  rig.remove("persistentvolumeclaims", "data");
+  rig.put("pods", R"({"metadata":{"name":"late","namespace":"n"},"spec":{"containers":[{"name":"c","image":"i"}],
+      "volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"data"}}]},"status":{"phase":"Pending"}})");
+  rig.run();
+  EXPECT_EQ(at("persistentvolumeclaims", "n", "data", "status", "phase"), "Bound");
+  rig.remove("pods", "p");
+  rig.run();
+  EXPECT_EQ(at("persistentvolumeclaims", "n", "data", "status", "phase"), "gone");
+}
+
+TEST_F(Claims, of_local_folders_grow_at_once) {
+  rig.put("storageclasses.storage.k8s.io", R"({"metadata":{"name":"s"},"provisioner":"lockstep.io/local",
+      "volumeBindingMode":"Immediate","allowVolumeExpansion":true})");
+  pod_on_node("p", "data");
+  claim("data", kAsk);
+  rig.run();
+  const std::string name = at("persistentvolumeclaims", "n", "data", "spec", "volumeName");
+  rig.edit("persistentvolumeclaims", "data", [](json::object& tree) {
+    tree["spec"].as_object()["resources"] = json::object{{"requests", {{"storage", "3Gi"}}}};
+  });
+  rig.run();
+  EXPECT_EQ(text_in(part(part(rig.tree("persistentvolumeclaims", "data"), "status"), "capacity"), "storage"), "3Gi");
+  const auto made = rig.tables.objects.at({"persistentvolumes", "", name});
+  EXPECT_EQ(text_in(part(part(body_of(*made), "spec"), "capacity"), "storage"), "3Gi");
 }
 
 }  // namespace

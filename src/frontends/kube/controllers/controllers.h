@@ -32,6 +32,7 @@ std::shared_ptr<const Reconciler> namespace_defaults(std::string ca_pem);
 std::shared_ptr<const Reconciler> quota_controller();
 std::shared_ptr<const Reconciler> node_controller();
 std::shared_ptr<const Reconciler> service_address_controller();
+std::shared_ptr<const Reconciler> service_range_controller();
 std::shared_ptr<const Reconciler> definition_controller();
 std::shared_ptr<const Reconciler> endpoint_controller();
 std::shared_ptr<const Reconciler> not_programmed_controller();

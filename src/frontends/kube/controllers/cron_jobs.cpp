@@ -23,6 +23,7 @@ constexpr std::string_view kCronJobType = "jobs.batch";
 constexpr const char* kScheduledAt = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 constexpr int kMissedMost = 100;             // more missed times than these are told of
 constexpr Duration kSlack = millis(100);     // behind the time, so that it has surely come
+constexpr Duration kJobAgain = seconds(10);  // before a Job that could not be made is tried again
 constexpr std::size_t kDeletionsMost = 100;  // of finished Jobs, in one look
 
 struct ChildJob {
@@ -194,9 +195,12 @@ class CronLook {
     const std::string name = format("{}-{}", cron_.meta.name, due.seconds() / 60);
     const std::string policy = text_in(spec(), "concurrencyPolicy");
     if (const auto there = view_.find(kCronJobType, cron_.meta.ns.get(), name)) {
-      if (controlled_by(*there, cron_))  // it was made, and the status did not say so yet
+      if (controlled_by(*there, cron_)) {  // it was made, and the status did not say so yet
         status_["lastScheduleTime"] = timestamp_text(due);
-      return;
+        return;
+      }
+      out_.look_again(now_ + kJobAgain);
+      return event(kWarning, "FailedCreate", format("Error creating job: jobs.batch {} already exists", quoted(name)));
     }
     if (policy == "Forbid" && !active_.empty())
       return event(kNormal, "JobAlreadyActive",
@@ -205,7 +209,7 @@ class CronLook {
     QuotaLedger ledger(view_.tables(), cron_.meta.ns);
     if (const auto refused =
             out_.full.empty() ? ledger.count(kCronJobType, job) : std::optional<std::string>(out_.full)) {
-      out_.look_again(now_ + seconds(10));
+      out_.look_again(now_ + kJobAgain);
       return event(kWarning, "FailedCreate",
                    format("Error creating job: jobs.batch {} is forbidden: {}", quoted(name), *refused));
     }
@@ -301,11 +305,23 @@ class CronController final : public Reconciler {
       out.push_back(key_of(changed));
     else if (changed.type == kCronJobType && controller_ref(changed))
       wake_owner(view, changed, kCronKind, out);
+    if (changed.type == kCronJobType)
+      wake_namesake(view, changed, out);
   }
 
   void reconcile(const ObjectView& view, const ObjectKey& key, Instant now, Wishes& out) const override {
     if (const auto cron = view.find(kCronKind.type, std::get<1>(key), std::get<2>(key)))
       CronLook(view, now, *cron, out).look();
+  }
+
+ private:
+  // Whoever has it: "hourly-29406420" takes a name that the CronJob "hourly" would give, and gives it back.
+  static void wake_namesake(const ObjectView& view, const Object& job, std::vector<ObjectKey>& out) {
+    const std::size_t end = job.meta.name.rfind('-');
+    if (end == std::string::npos || !parse_uint(std::string_view(job.meta.name).substr(end + 1)))
+      return;
+    if (const auto cron = view.find(kCronKind.type, job.meta.ns.get(), job.meta.name.substr(0, end)))
+      out.push_back(key_of(*cron));
   }
 };
 

@@ -145,5 +145,22 @@ TEST(TaintEvictions, PodsGoWhenTheyDoNotBearIt) {
   EXPECT_EQ(rig.condition("pods", "patient", "DisruptionTarget"), "True DeletionByTaintManager");
 }
 
+TEST(CronJobs, ANameThatIsTakenIsToldAndTriedAgain) {
+  WorkloadRig rig({cron_job_controller()});
+  rig.put(kCrons, cron(R"("concurrencyPolicy":"Allow",)"));
+  const auto next = rig.now.us / 60'000'000 + 1;
+  const std::string name = "tick-" + std::to_string(next);
+  rig.put(kCronJobs, R"({"metadata":{"name":")" + name + R"(","namespace":"n"},"spec":{}})");
+  rig.advance(seconds(61));
+  EXPECT_EQ(
+      std::ranges::count(rig.events(), "FailedCreate: Error creating job: jobs.batch \"" + name + "\" already exists"),
+      1);
+  EXPECT_EQ(text_in(rig.status(kCrons, "tick"), "lastScheduleTime"), "");
+  rig.remove(kCronJobs, name.c_str());
+  rig.run();
+  ASSERT_NE(rig.find(kCronJobs, name), nullptr);
+  EXPECT_NE(controller_ref(*rig.find(kCronJobs, name)), nullptr);
+}
+
 }  // namespace
 }  // namespace lockstep::kube

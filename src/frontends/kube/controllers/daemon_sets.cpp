@@ -346,8 +346,9 @@ class DaemonLook {
     if (takes_new_objects(view_, set_.meta.ns)) {
       NewPods made(view_, now_, set_, kDaemonKind, out_);
       std::optional<std::string> refused;
+      const bool waits = !make_.empty() && made.must_wait(wanted_nodes(), 0, out_);
       for (const std::string& node : make_)
-        if (!refused && !made.full())
+        if (!waits && !refused && !made.full())
           refused = made.add(pod_for(node));
       made.wish(out_);
       if (refused)

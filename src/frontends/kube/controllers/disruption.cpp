@@ -2,16 +2,17 @@
 // Source: kubernetes.io/docs/concepts/workloads/pods/disruptions; percentages round up, as its controller's do.
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <map>
 
 #include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/controllers/pod_scales.h"
 #include "frontends/kube/controllers/pod_work.h"
 #include "frontends/kube/controllers/workload.h"
 #include "frontends/kube/kinds/types.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/selectors.h"
+#include "frontends/kube/machinery/timestamps.h"
 #include "frontends/kube/store/stored_object.h"
 
 namespace lockstep::kube {
@@ -21,6 +22,7 @@ namespace {
 constexpr std::string_view kBudgets = "poddisruptionbudgets.policy";
 constexpr WorkloadKind kBudgetKind{"poddisruptionbudgets.policy", "policy/v1", "PodDisruptionBudget",
                                    "controllermanager"};
+constexpr Duration kGoesWithin = minutes(2);  // a pod whose eviction was allowed
 
 // "30%" of the whole, rounded up, or a plain number; nothing: it is not said.
 std::optional<std::int64_t> amount_of(const json::value* said, std::int64_t whole) {
@@ -69,6 +71,8 @@ class DisruptionController final : public Reconciler {
     const auto wanted = selector ? read_label_selector(*selector) : Result<LabelSelector>(LabelSelector{{}, true});
     if (!wanted.ok())
       return;
+    const WallTime wall = wall_time(view, now);
+    const json::value evicted = part(part(body, "status"), "disruptedPods");
     std::int64_t healthy = 0;
     std::vector<Ref<Object>> pods;
     for (const auto& [name, pod] : view.in(kPods, std::get<1>(key))) {
@@ -78,18 +82,22 @@ class DisruptionController final : public Reconciler {
       if (!wanted->matches(labels))
         continue;
       pods.push_back(pod);
-      healthy += is_healthy(pod_as_shown(view.tables(), *pod)) && !is_deleting(*pod);
+      healthy += is_healthy(pod_as_shown(view.tables(), *pod)) && !is_deleting(*pod) &&
+                 !is_about_to_go(evicted, pod->meta.name, wall);
     }
-    // Of a number that must be there the pods are counted; of parts, what their controllers are to have.
-    const json::value* least_wanted = member(spec, "minAvailable");
-    const std::int64_t expected = least_wanted && is_number(*least_wanted) ? static_cast<std::int64_t>(pods.size())
-                                                                           : wanted_of_controllers(view, pods);
-    std::int64_t desired = 0;
-    if (const auto least = amount_of(member(spec, "minAvailable"), expected))
-      desired = *least;
-    else if (const auto most = amount_of(member(spec, "maxUnavailable"), expected))
-      desired = std::max<std::int64_t>(0, expected - *most);
-    const std::int64_t allowed = std::max<std::int64_t>(0, healthy - desired);
+    const auto need = need_of(view, spec, pods);
+    if (!need.ok())
+      return fail_safe(view, now, *budget, std::move(body), need.error().message, out);
+    const auto [expected, desired, unmanaged] = *need;
+    if (unmanaged)
+      wish_event(out, view, now, *budget, kBudgetKind, kWarning, "UnmanagedPods",
+                 format("Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a "
+                        "result, the status of the PDB cannot be calculated correctly, which may result in undefined "
+                        "behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an "
+                        "integer value.",
+                        wanted->text()));
+    // Of a budget over nothing the first pods are not free to go before they are counted.
+    const std::int64_t allowed = expected > 0 ? std::max<std::int64_t>(0, healthy - desired) : 0;
     json::object status =
         body.contains("status") && body["status"].is_object() ? body["status"].get_object() : json::object();
     const json::object before = status;
@@ -101,8 +109,9 @@ class DisruptionController final : public Reconciler {
     status["disruptionsAllowed"] = allowed;
     if (pods.empty())
       wish_event(out, view, now, *budget, kBudgetKind, kNormal, "NoPods", "No matching pods found");
-    forget_gone(status, view, budget->meta.ns);
-    put_condition(status, allowed > 0, time_text(now, view.wall_offset()), status["observedGeneration"]);
+    forget_gone(status, view, budget->meta.ns, now, out);
+    put_condition(status, allowed > 0, allowed > 0 ? "SufficientPods" : "InsufficientPods", "",
+                  time_text(now, view.wall_offset()), status["observedGeneration"]);
     if (same_json(before, status))
       return;
     body["status"] = std::move(status);
@@ -110,59 +119,77 @@ class DisruptionController final : public Reconciler {
   }
 
  private:
-  // How many pods their controllers are to have together. Pods of nobody are none; of controllers without a number
-  // (a DaemonSet, somebody's own) those that are there are counted.
-  static std::int64_t wanted_of_controllers(const ObjectView& view, const std::vector<Ref<Object>>& pods) {
-    std::map<Uid, std::int64_t> wanted;
-    for (const Ref<Object>& pod : pods) {
-      const OwnerRef* ref = controller_ref(*pod);
-      if (!ref)
-        continue;
-      Ref<Object> owner = controller_named(view, pod->meta.ns, *ref);
-      if (const OwnerRef* above = owner ? controller_ref(*owner) : nullptr)
-        if (Ref<Object> other = controller_named(view, pod->meta.ns, *above))
-          owner = std::move(other);
-      if (owner)
-        wanted[owner->meta.uid] = whole_in(part(body_of(*owner), "spec"), "replicas", 1);
-      else
-        ++wanted[ref->uid];
+  struct Need {
+    std::int64_t expected = 0, desired = 0;
+    bool unmanaged = false;  // some pods are nobody's: what is expected leaves them out
+  };
+
+  // Of a number that must be there the pods are counted; of parts, and of a number that may be missing, what their
+  // controllers are to have.
+  static Result<Need> need_of(const ObjectView& view, const json::value& spec, const std::vector<Ref<Object>>& pods) {
+    Need out;
+    const json::value *most = member(spec, "maxUnavailable"), *least = member(spec, "minAvailable");
+    if (!most && least && is_number(*least)) {
+      out.expected = static_cast<std::int64_t>(pods.size());
+      out.desired = amount_of(least, 0).value_or(0);
+      return out;
     }
-    std::int64_t sum = 0;
-    for (const auto& [uid, count] : wanted) sum += count;
-    return sum;
+    if (!most && !least)
+      return out;
+    const PodScales scales = TRY(scales_of(view, pods));
+    out.expected = scales.sum;
+    out.unmanaged = scales.unmanaged;
+    out.desired = most ? std::max<std::int64_t>(0, out.expected - amount_of(most, out.expected).value_or(0))
+                       : amount_of(least, out.expected).value_or(0);
+    return out;
   }
 
-  static Ref<Object> controller_named(const ObjectView& view, std::string_view ns, const OwnerRef& ref) {
-    for (const std::string_view type :
-         {"replicasets.apps", "deployments.apps", "statefulsets.apps", "replicationcontrollers"})
-      if (auto found = view.find(type, ns, ref.name); found && found->meta.uid == ref.uid)
-        return found;
-    return nullptr;
+  // What it is to protect is not known: nothing may be taken away.
+  static void fail_safe(const ObjectView& view, Instant now, const Object& budget, json::object body,
+                        const std::string& why, Wishes& out) {
+    wish_event(out, view, now, budget, kBudgetKind, kWarning, "CalculateExpectedPodCountFailed",
+               "Failed to calculate the number of expected pods: " + why);
+    json::object status = part(body, "status").is_object() ? part(body, "status").get_object() : json::object();
+    status["disruptionsAllowed"] = 0;
+    const json::value& seen = part(status, "observedGeneration");
+    put_condition(status, false, "SyncFailed", why, time_text(now, view.wall_offset()),
+                  seen.is_null() ? json::value(0) : seen);
+    wish_status(out, budget, std::move(body), std::move(status));
   }
 
-  // Evicted pods are named until they are seen to go.
-  static void forget_gone(json::object& status, const ObjectView& view, std::string_view ns) {
+  // Evicted, and not seen to go so far.
+  static bool is_about_to_go(const json::value& evicted, std::string_view pod, WallTime wall) {
+    const auto since = parse_timestamp(text_in(evicted, pod));
+    return since && since->us + kGoesWithin.us > wall.us;
+  }
+
+  // Evicted pods are named until they are seen to go, or do not go.
+  static void forget_gone(json::object& status, const ObjectView& view, std::string_view ns, Instant now, Wishes& out) {
     const json::value* had = status.if_contains("disruptedPods");
     if (!had || !had->is_object())
       return;
     json::object left;
-    for (const auto& [name, time] : had->get_object())
-      if (const auto pod = view.find(kPods, ns, std::string_view(name)); pod && !is_deleting(*pod))
-        left[name] = time;
+    for (const auto& [name, time] : had->get_object()) {
+      const auto pod = view.find(kPods, ns, std::string_view(name));
+      if (!pod || is_deleting(*pod) || !is_about_to_go(*had, std::string_view(name), wall_time(view, now)))
+        continue;
+      left[name] = time;
+      out.look_again(instant_of(view, WallTime{parse_timestamp(text_of(time))->us + kGoesWithin.us}));
+    }
     if (left.empty())
       status.erase("disruptedPods");
     else
       status["disruptedPods"] = std::move(left);
   }
 
-  static void put_condition(json::object& status, bool allowed, const std::string& time,
-                            const json::value& generation) {
+  static void put_condition(json::object& status, bool allowed, const char* reason, const std::string& message,
+                            const std::string& time, const json::value& generation) {
     json::object wanted{{"type", "DisruptionAllowed"},
                         {"status", allowed ? "True" : "False"},
                         {"observedGeneration", generation},
                         {"lastTransitionTime", time},
-                        {"reason", allowed ? "SufficientPods" : "InsufficientPods"},
-                        {"message", ""}};
+                        {"reason", reason},
+                        {"message", message}};
     json::array conditions;
     if (const json::value* had = status.if_contains("conditions"); had && had->is_array())
       for (const json::value& one : had->get_array()) {

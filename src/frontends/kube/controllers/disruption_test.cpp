@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/workload_rig.h"
 
@@ -29,6 +31,19 @@ struct Disruption : testing::Test {
                                    {"name", "web"},
                                    {"uid", uid_text(rig.find("replicasets.apps", "web")->meta.uid)},
                                    {"controller", true}}};
+    rig.put("pods", std::move(tree));
+    rig.tell_pod(name, "Running", true);
+  }
+  void pod_of(const std::string& name, const char* version, const char* kind, const char* owner, const char* type) {
+    json::object tree =
+        json::parse(R"({"metadata":{"namespace":"n","labels":{"app":"web"}},"spec":{"containers":[]}})").as_object();
+    tree["metadata"].as_object()["name"] = name;
+    tree["metadata"].as_object()["ownerReferences"] =
+        json::array{json::object{{"apiVersion", version},
+                                 {"kind", kind},
+                                 {"name", owner},
+                                 {"uid", uid_text(rig.find(type, owner)->meta.uid)},
+                                 {"controller", true}}};
     rig.put("pods", std::move(tree));
     rig.tell_pod(name, "Running", true);
   }
@@ -79,6 +94,76 @@ TEST_F(Disruption, EvictedPodsAreNamedUntilTheyGo) {
   rig.remove("pods", "a");
   rig.run();
   EXPECT_FALSE(part(rig.status(kBudgets, "b"), "disruptedPods").is_object());
+}
+
+// Pods of nobody are expected by nobody: none of them may go.
+TEST_F(Disruption, PodsOfNobodyAreProtectedByANumberAlone) {
+  for (const char* name : {"a", "b", "c"}) pod(name, false);
+  budget(R"("maxUnavailable":1)");
+  rig.run();
+  EXPECT_EQ(number("expectedPods"), 0);
+  EXPECT_EQ(number("currentHealthy"), 3);
+  EXPECT_EQ(number("disruptionsAllowed"), 0);
+  EXPECT_TRUE(std::ranges::any_of(rig.events(), [](const std::string& event) {
+    return event.starts_with(
+        "UnmanagedPods: Pods selected by this PodDisruptionBudget (selector: app=web) were found to be unmanaged.");
+  }));
+  rig.edit(kBudgets, "b", [](json::object& tree) {
+    tree["spec"].as_object().erase("maxUnavailable");
+    tree["spec"].as_object()["minAvailable"] = 2;
+  });
+  rig.run();
+  EXPECT_EQ(number("disruptionsAllowed"), 1);
+}
+
+TEST_F(Disruption, WhoseControllerSaysNoNumberIsNotTakenAway) {
+  rig.put("jobs.batch", R"({"metadata":{"name":"work","namespace":"n"},"spec":{"parallelism":3}})");
+  for (const char* name : {"a", "b", "c"}) pod_of(name, "batch/v1", "Job", "work", "jobs.batch");
+  budget(R"("maxUnavailable":1)");
+  rig.run();
+  EXPECT_EQ(number("disruptionsAllowed"), 0);
+  EXPECT_EQ(rig.condition(kBudgets, "b", "DisruptionAllowed"), "False SyncFailed");
+  EXPECT_EQ(std::ranges::count(rig.events(),
+                               "CalculateExpectedPodCountFailed: Failed to calculate the number of expected pods: "
+                               "jobs.batch does not implement the scale subresource"),
+            1);
+  rig.edit(kBudgets, "b", [](json::object& tree) {
+    tree["spec"].as_object().erase("maxUnavailable");
+    tree["spec"].as_object()["minAvailable"] = 2;
+  });
+  rig.run();
+  EXPECT_EQ(number("disruptionsAllowed"), 1) << "a number is of the pods that are there";
+  EXPECT_EQ(rig.condition(kBudgets, "b", "DisruptionAllowed"), "True SufficientPods");
+}
+
+TEST_F(Disruption, CustomControllersAreAskedForTheirScale) {
+  rig.put("customresourcedefinitions.apiextensions.k8s.io",
+          R"({"metadata":{"name":"fleets.x.io"},"spec":{"group":"x.io","names":{"plural":"fleets","kind":"Fleet"},
+          "versions":[{"name":"v1","subresources":{"scale":{"specReplicasPath":".spec.size"}}}]}})");
+  rig.put("fleets.x.io", R"({"metadata":{"name":"f","namespace":"n"},"spec":{"size":4}})");
+  for (const char* name : {"a", "b", "c"}) pod_of(name, "x.io/v1", "Fleet", "f", "fleets.x.io");
+  budget(R"("maxUnavailable":"50%")");
+  rig.run();
+  EXPECT_EQ(number("expectedPods"), 4);
+  EXPECT_EQ(number("desiredHealthy"), 2);
+  EXPECT_EQ(number("disruptionsAllowed"), 1);
+}
+
+// Between an eviction and its pod's end the pod counts no more; one that stays after all is counted again.
+TEST_F(Disruption, EvictedPodsThatStayAreCountedAgain) {
+  set(3);
+  for (const char* name : {"a", "b", "c"}) pod(name);
+  budget(R"("maxUnavailable":1)");
+  rig.run();
+  EXPECT_EQ(number("disruptionsAllowed"), 1);
+  rig.edit(kBudgets, "b", [&](json::object& tree) {
+    tree["status"].as_object()["disruptedPods"] = json::object{{"a", time_text(rig.now, {})}};
+  });
+  rig.run();
+  EXPECT_EQ(number("currentHealthy"), 2);
+  EXPECT_EQ(number("disruptionsAllowed"), 0);
+  rig.advance(minutes(2) + seconds(1));
+  EXPECT_EQ(number("disruptionsAllowed"), 1);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/controllers/controllers.h"
+#include "frontends/kube/controllers/endpoint_subsets.h"
 #include "frontends/kube/controllers/new_object.h"
 #include "frontends/kube/controllers/pod_reading.h"
 #include "frontends/kube/kinds/pod_fields.h"
@@ -253,7 +254,10 @@ class EndpointController final : public Reconciler {
       address["nodeName"] = one.node;
     if (!one.host.empty())
       address["hostname"] = one.host;
-    (one.told ? group.ready : group.not_ready).push_back(std::move(address));
+    if (one.told)
+      group.ready.push_back(std::move(address));
+    else if (!one.going)  // the older object knows no ends that go
+      group.not_ready.push_back(std::move(address));
     json::object end{{"addresses", json::array{json::string_view(one.ip)}},
                      {"conditions", {{"ready", one.told}, {"serving", one.ready}, {"terminating", one.going}}},
                      {"targetRef", std::move(reference)}};
@@ -312,33 +316,24 @@ class EndpointController final : public Reconciler {
                      const std::string& name, Instant now, Wishes& out) {
     const bool wanted = service && endpoints && !is_deleting(*endpoints) && !label_of(*endpoints, kByController) &&
                         !(label_of(*endpoints, kSkipMirror) && *label_of(*endpoints, kSkipMirror) == "true");
-    const std::string kept = wanted ? slice_name(*endpoints, kOfEndpoints) : "";
-    remove_slices_but(view, ns, name, kOfEndpoints, {kept}, out);
-    if (!wanted)
-      return;
-    const json::value body = body_of(*endpoints);
-    json::array ends, ports;
-    if (const json::array* subsets = member_array(body, "subsets"))
-      for (const json::value& subset : *subsets) {
-        for (const auto& [list, is_ready] : {std::pair{"addresses", true}, {"notReadyAddresses", false}})
-          if (const json::array* addresses = member_array(subset, list))
-            for (const json::value& address : *addresses) {
-              json::object end{{"addresses", json::array{json::string_view(text_in(address, "ip"))}},
-                               {"conditions", {{"ready", is_ready}}}};
-              for (const auto& [from, to] : {std::pair{"hostname", "hostname"}, {"nodeName", "nodeName"}})
-                if (const std::string text = text_in(address, from); !text.empty())
-                  end[to] = text;
-              ends.push_back(std::move(end));
-            }
-        if (const json::array* all = member_array(subset, "ports"); all && ports.empty())
-          for (const json::value& one : *all) ports.push_back(target_port(one));
+    std::set<std::string> kept;
+    if (wanted) {
+      json::object labels = labels_of(*endpoints);
+      labels[kServiceName] = name;
+      labels[kManagedBy] = kOfEndpoints;
+      const json::object owner = owner_reference(*endpoints, "v1", "Endpoints");
+      for (MirroredSlice& slice : slices_of_endpoints(body_of(*endpoints))) {
+        // Those with other ports have names of their own, whichever of them come and go.
+        const std::string slice_of =
+            slice_name(*endpoints, kept.empty() ? std::string(kOfEndpoints) : kOfEndpoints + slice.key());
+        if (kept.insert(slice_of).second)
+          keep(view, now, out, kSlices, ns, slice_of, labels, &owner,
+               {{"addressType", slice.address_type},
+                {"endpoints", std::move(slice.endpoints)},
+                {"ports", std::move(slice.ports)}});
       }
-    json::object labels = labels_of(*endpoints);
-    labels[kServiceName] = name;
-    labels[kManagedBy] = kOfEndpoints;
-    const json::object owner = owner_reference(*endpoints, "v1", "Endpoints");
-    keep(view, now, out, kSlices, ns, kept, labels, &owner,
-         {{"addressType", "IPv4"}, {"endpoints", std::move(ends)}, {"ports", std::move(ports)}});
+    }
+    remove_slices_but(view, ns, name, kOfEndpoints, kept, out);
   }
 };
 

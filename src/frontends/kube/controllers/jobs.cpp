@@ -288,6 +288,8 @@ class JobLook {
 
   void make(std::int64_t missing) {
     NewPods made(view_, now_, *job_, kJobKind, out_);
+    if (made.must_wait(spec_.parallelism, succeeded_, out_))
+      return;
     json::value pod_template = part(part(tree_, "spec"), "template");
     std::optional<std::string> refused;
     if (!spec_.indexed) {

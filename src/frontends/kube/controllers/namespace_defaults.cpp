@@ -81,6 +81,7 @@ std::vector<std::shared_ptr<const Reconciler>> all_controllers(std::string ca_pe
           quota_controller(),
           node_controller(),
           service_address_controller(),
+          service_range_controller(),
           definition_controller(),
           endpoint_controller(),
           disruption_controller(),

@@ -14,6 +14,7 @@
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/names.h"
 #include "frontends/kube/machinery/quoted.h"
+#include "frontends/kube/machinery/timestamps.h"
 #include "frontends/kube/store/stored_object.h"
 
 namespace lockstep::kube {
@@ -26,6 +27,9 @@ constexpr std::size_t kPodsAsked = 16;     // wait for webhooks
 constexpr std::size_t kNameBaseMax = 58;   // of a generated name, as the API server cuts it
 constexpr std::string_view kMaker = "system:kube-controller-manager";  // as policies see it
 constexpr Duration kRetryFirst = seconds(1), kRetryMost = minutes(1);
+// Pods that an owner makes of late without a pause: some, and twice as many as it is to have.
+constexpr std::int64_t kMadeFreely = 10, kRoundsFreely = 2;
+constexpr Duration kBrakeFirst = seconds(1), kBrakeMost = minutes(1);
 
 std::optional<std::string> complete(const ObjectView& view, Instant now, json::object& tree) {
   if (const Schema* schema = builtin_kind_schema("", "v1", "Pod"))
@@ -204,6 +208,24 @@ NewPods::Door NewPods::pass_webhooks(json::object& tree, bool has_own_name, cons
   return Door::kOpen;
 }
 
+// The pause doubles each time that all of its pods have been made over again.
+bool NewPods::must_wait(std::int64_t wanted, std::int64_t done, Wishes& out) const {
+  const ObjectView::Made made = view_.made_of_late(owner_.meta.uid, now_);
+  wanted = std::max<std::int64_t>(1, wanted);
+  const std::int64_t beyond = made.count - done - kMadeFreely - kRoundsFreely * wanted;
+  if (beyond < 0)
+    return false;
+  constexpr std::int64_t kDoublings = 6;
+  const Instant due =
+      made.last + std::min(kBrakeMost, Duration{kBrakeFirst.us << std::min(beyond / wanted, kDoublings)});
+  if (due <= now_)
+    return false;
+  wish_event(out, view_, now_, owner_, kind_, kWarning, "BackOff",
+             "Back-off making pods: the last ones have gone or failed soon after they were made");
+  out.look_again(due);
+  return true;
+}
+
 // Quotas are written once in a look, with one command.
 bool NewPods::full() const {
   return pods_.size() >= (ledger_.any() ? kPodsTogether : kPodsAtOnce) || waiting_ >= kPodsAsked;
@@ -239,9 +261,28 @@ void NewPods::wish(Wishes& out) {
   pods_.clear();
 }
 
+namespace {
+
+// When it was told first that it fails so, if it was told of late.
+WallTime failing_since(const ObjectView& view, Instant now, const Object& owner, const std::string& message) {
+  const auto known = known_event(view, owner, "FailedCreate", message);
+  if (!known)
+    return {};
+  const json::object body = body_of(*known);
+  const auto first = parse_timestamp(text_in(body, "firstTimestamp")),
+             last = parse_timestamp(text_in(body, "lastTimestamp"));
+  const bool goes_on = first && last && wall_time(view, now).us - last->us < 2 * kRetryMost.us;
+  return goes_on ? *first : WallTime{};
+}
+
+}  // namespace
+
 void wish_failed_create(Wishes& out, const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
                         const std::string& why, WallTime since) {
-  wish_event(out, view, now, owner, kind, kWarning, "FailedCreate", "Error creating: " + why);
+  const std::string message = kind.kind == "StatefulSet" ? why : "Error creating: " + why;
+  if (!since)
+    since = failing_since(view, now, owner, message);
+  wish_event(out, view, now, owner, kind, kWarning, "FailedCreate", message);
   if (!out.full.empty())
     return;  // it is looked at again when room is tried for
   const Duration failing = since ? Duration{wall_time(view, now).us - since.us} : Duration{};

@@ -29,6 +29,10 @@ class NewPods {
   // there is another look. Otherwise says why it cannot be made, as the API does: "pods \"a\" is forbidden: exceeded
   // quota …". Never when full().
   std::optional<std::string> add(json::object tree);
+  // Pods that have gone or failed soon after they were made are not made again and again at once: whether the next ones
+  // are to wait, told in an event; looked at again when they are due. wanted: so many pods the owner is to have;
+  // done: so many of those that it made have done their work.
+  bool must_wait(std::int64_t wanted, std::int64_t done, Wishes& out) const;
   void wish(Wishes& out);
   bool full() const;                               // this look makes no more
   std::size_t made() const { return made_; }       // so many were taken in
@@ -58,7 +62,8 @@ class NewPods {
   Duration patience_;                         // before they are looked for again
 };
 
-// An event FailedCreate, and another look after a pause that grows with the time since the failure began.
+// An event FailedCreate, and another look after a pause that grows with the time since the failure began. since: 0 =
+// as its event tells.
 void wish_failed_create(Wishes& out, const ObjectView& view, Instant now, const Object& owner, const WorkloadKind& kind,
                         const std::string& why, WallTime since);
 

@@ -1,5 +1,6 @@
 #include "frontends/kube/controllers/pod_reading.h"
 #include "frontends/kube/controllers/reconciler.h"
+#include "model/job.h"
 
 namespace lockstep::kube {
 
@@ -8,6 +9,7 @@ namespace {
 const std::set<ObjectKey> kNone;
 const std::map<std::string, std::size_t> kNoTypes;
 constexpr std::string_view kPodsType = "pods";
+constexpr std::int64_t kSecondsOfLate = 300;
 
 bool is_adopted(std::string_view type) {
   return type == kPodsType || type == "replicasets.apps" || type == "controllerrevisions.apps" || type == "jobs.batch";
@@ -15,6 +17,12 @@ bool is_adopted(std::string_view type) {
 
 bool has_controller(const Object& object) {
   return object.meta.extra && std::ranges::any_of(object.meta.extra->owners, &OwnerRef::controller);
+}
+
+// What a job that is no pod holds. Null: nothing, or it is one.
+const Allocation* held_by_other(const Job& job) {
+  const bool is_pods = job.meta.extra && !job.meta.extra->owners.empty();
+  return is_pods || !holds_allocation(job.state) ? nullptr : job.allocation.get();
 }
 
 }  // namespace
@@ -27,12 +35,44 @@ void ObjectView::apply(const Change& change) {
     const ObjectKey key = key_of(**record);
     if (const auto known = tables_.objects.find(key); known != tables_.objects.end())
       index(*known->second, false);
-    if ((*record)->type == kPodsType)
+    if ((*record)->type == kPodsType) {
       pods_.erase(key);
+      if (!change.removed && !tables_.objects.contains(key))
+        note_made(**record);
+    }
     if (!change.removed)
       index(**record, true);
   }
+  touched_.clear();
+  if (const auto* job = std::get_if<Ref<Job>>(&change.record)) {
+    const Job* before = tables_.job((*job)->id);
+    const Allocation *had = before ? held_by_other(*before) : nullptr,
+                     *has = change.removed ? nullptr : held_by_other(**job);
+    if (had != has) {
+      if (had)
+        index_job(*before, had, false);
+      if (has)
+        index_job(**job, has, true);
+    }
+  }
   tables_.apply(change);
+}
+
+void ObjectView::index_job(const Job& job, const Allocation* held, bool there) {
+  for (const Grant& grant : held->grants) {
+    touched_.push_back(grant.node);
+    if (there)
+      other_jobs_[grant.node].insert(job.id);
+    else if (const auto at = other_jobs_.find(grant.node); at != other_jobs_.end())
+      if (at->second.erase(job.id); at->second.empty())
+        other_jobs_.erase(at);
+  }
+}
+
+const std::set<JobId>& ObjectView::other_jobs_on(NodeId node) const {
+  static const std::set<JobId> kNoJobs;
+  const auto at = other_jobs_.find(node);
+  return at == other_jobs_.end() ? kNoJobs : at->second;
 }
 
 void ObjectView::index(const Object& object, bool there) {
@@ -54,6 +94,38 @@ void ObjectView::index(const Object& object, bool there) {
     put(uncontrolled_, object.meta.ns.get());
   if (object.meta.extra)
     for (const OwnerRef& owner : object.meta.extra->owners) put(dependents_, owner.uid);
+}
+
+void ObjectView::note_made(const Object& pod) {
+  if (!pod.meta.extra)
+    return;
+  const auto controller = std::ranges::find_if(pod.meta.extra->owners, &OwnerRef::controller);
+  if (controller == pod.meta.extra->owners.end())
+    return;
+  const std::int64_t second = pod.meta.created.us / 1'000'000;
+  ++made_[controller->uid][second];
+  made_when_.insert({second, controller->uid});
+  while (made_when_.begin()->first < made_when_.rbegin()->first - kSecondsOfLate) {
+    const auto [old, uid] = *made_when_.begin();
+    const auto of = made_.find(uid);
+    of->second.erase(old);
+    if (of->second.empty())
+      made_.erase(of);
+    made_when_.erase(made_when_.begin());
+  }
+}
+
+ObjectView::Made ObjectView::made_of_late(Uid controller, Instant now) const {
+  Made out;
+  const auto of = made_.find(controller);
+  if (of == made_.end())
+    return out;
+  const std::int64_t from = now.us / 1'000'000 - kSecondsOfLate;
+  for (auto at = of->second.lower_bound(from); at != of->second.end(); ++at) {
+    out.count += at->second;
+    out.last = Instant{at->first * 1'000'000};
+  }
+  return out;
 }
 
 Ref<Object> ObjectView::find(std::string_view type, std::string_view ns, std::string_view name) const {

@@ -20,7 +20,7 @@ constexpr std::int64_t kTokenSeconds = 3607, kReadable = 0644, kBearSeconds = 30
 constexpr std::pair<std::string_view, std::int64_t> kSystemClasses[] = {{"system-cluster-critical", 2'000'000'000},
                                                                         {"system-node-critical", 2'000'001'000}};
 
-const Object* object_of(const Tables& tables, std::string_view type, std::string_view ns, std::string_view name) {
+const Object* object_named(const Tables& tables, std::string_view type, std::string_view ns, std::string_view name) {
   const auto at = tables.objects.find({std::string(type), std::string(ns), std::string(name)});
   return at == tables.objects.end() ? nullptr : at->second.get();
 }
@@ -102,7 +102,7 @@ std::optional<Status> use_account(const Tables& tables, json::object& pod) {
   spec["serviceAccountName"] = name;
   spec["serviceAccount"] = name;
   const std::string ns = text_in(metadata, "namespace");
-  const Object* account = object_of(tables, "serviceaccounts", ns, name);
+  const Object* account = object_named(tables, "serviceaccounts", ns, name);
   if (!account)
     return forbidden(pod,
                      format("error looking up service account {}/{}: serviceaccount \"{}\" not found", ns, name, name));
@@ -173,7 +173,7 @@ std::optional<Status> set_priority(const Tables& tables, json::object& pod) {
   const auto system = std::ranges::find(kSystemClasses, name, [](const auto& one) { return one.first; });
   if (name.empty())
     priority = standard_priority(tables);
-  else if (const Object* object = object_of(tables, kClasses, "", name))
+  else if (const Object* object = object_named(tables, kClasses, "", name))
     priority = of_class(*object);
   else if (system != std::end(kSystemClasses))
     priority = {name, system->second};

@@ -17,6 +17,7 @@ namespace {
 
 constexpr Duration kRecent = minutes(10);
 constexpr Duration kPatience = seconds(2);  // a job that waits for no longer is about to start
+constexpr std::string_view kNotMounted = "MountVolume.SetUp failed", kNoSandbox = "Failed to create pod sandbox";
 constexpr WorkloadKind kScheduler{"pods", "v1", "Pod", "default-scheduler"};
 constexpr WorkloadKind kNode{"pods", "v1", "Pod", "kubelet"};
 
@@ -36,8 +37,7 @@ class PodEvents {
            order_of(What::kScheduled));
     // Its node tries again: an address comes back when others have ended.
     if (records_.task && records_.task->state == TaskState::kWaiting && !records_.task->reason.get().empty())
-      tell(kNode, kWarning, "FailedCreatePodSandBox",
-           format("Failed to create pod sandbox: {}", records_.task->reason.get()), order_of(What::kNoSandbox));
+      tell_no_sandbox(records_.task->reason.get());
     if (records_.task && !records_.task->containers->empty()) {
       body_ = body_of(pod_);
       for (const ContainerStatus& one : records_.task->containers.get()) {
@@ -98,9 +98,21 @@ class PodEvents {
     const json::value& status = part(body, "status");
     if (const std::string words = text_in(status, "message"); words.starts_with(kRejected))
       tell(kNode, kWarning, text_in(status, "reason").c_str(), words.substr(std::string_view(kRejected).size()));
+    // Of one that another scheduler is to place, that one tells.
+    const std::string scheduler = text_in(part(body, "spec"), "schedulerName");
+    if (!scheduler.empty() && scheduler != kScheduler.component && text_in(part(body, "spec"), "nodeName").empty())
+      return;
     for (const json::value& one : list_in(part(body, "status"), "conditions"))
       if (text_in(one, "type") == "PodScheduled" && text_in(one, "reason") == "Unschedulable")
         tell(kScheduler, kWarning, "FailedScheduling", text_in(one, "message"));
+  }
+
+  void tell_no_sandbox(const std::string& why) {
+    if (const std::size_t mount = why.find(kNotMounted); mount != why.npos)
+      tell(kNode, kWarning, "FailedMount", why.substr(mount), order_of(What::kNotMounted));
+    else
+      tell(kNode, kWarning, "FailedCreatePodSandBox", format("Failed to create pod sandbox: {}", why),
+           order_of(What::kNoSandbox));
   }
 
   // Why is the planner's to say: the pod's condition shows it as `lockstep explain` does.
@@ -140,6 +152,13 @@ class PodEvents {
       tell_beginning(name, lives, notes.fetch_time);
     if (one.state == ContainerState::kWaiting)
       tell_waiting_container(one, lives);
+    if (!notes.replaced.empty() && recent(one.started))
+      tell(kNode, kWarning, "ImageLinksReplaced",
+           format(
+               "Container image \"{}\" has symbolic links where folders must be: empty folders have taken the place of "
+               "{}",
+               image_of(name), notes.replaced),
+           order_of(What::kCreated));
     for (const FailedProbe& probe : notes.failed_probes) tell_probe(name, probe);
     const bool stops = is_deleting(pod_) || records_.job->state == JobState::kCompleting;
     if (stops && one.state == ContainerState::kRunning)
@@ -169,7 +188,6 @@ class PodEvents {
   }
 
   void tell_waiting_container(const ContainerStatus& one, std::int64_t lives) {
-    constexpr std::string_view kNotMounted = "MountVolume.SetUp failed";
     if (one.reason == "CrashLoopBackOff") {
       tell(kNode, kWarning, "BackOff",
            format("Back-off restarting failed container {} in pod {}_{}({})", one.name, pod_.meta.name,
@@ -190,6 +208,9 @@ class PodEvents {
       tell(kNode, kWarning, "Failed", "Error: ImagePullBackOff", order_of(What::kImageBackOffError));
     } else if (one.message.starts_with(kNotMounted)) {  // the same of each container
       tell(kNode, kWarning, "FailedMount", one.message, EventOrder(1 + static_cast<unsigned>(What::kNotMounted)));
+    } else if (one.message.starts_with(kNoSandbox)) {  // likewise
+      tell(kNode, kWarning, "FailedCreatePodSandBox", one.message,
+           EventOrder(1 + static_cast<unsigned>(What::kNoSandbox)));
     } else if (!one.reason.empty() && one.reason != "ContainerCreating" && one.reason != "PodInitializing" &&
                one.reason != kFetchingImage) {
       tell(kNode, kWarning, "Failed", format("Error: {}", one.message.empty() ? one.reason : one.message),

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/controllers/controllers.h"
 #include "frontends/kube/controllers/new_object.h"
+#include "frontends/kube/controllers/workload_rig.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
@@ -14,7 +17,7 @@
 namespace lockstep::kube {
 namespace {
 
-constexpr Instant kNow{seconds(1000).us};
+constexpr Instant kTold{seconds(1000).us};
 
 // A pod on n1 whose records a test sets, and the events that are told of it.
 struct PodEventsTest : testing::Test {
@@ -31,7 +34,7 @@ struct PodEventsTest : testing::Test {
                                     .as_object()));
     job.id = JobId(7);
     job.state = JobState::kRunning;
-    job.started = kNow;
+    job.started = kTold;
     node.meta.name = "n1";
     task.state = TaskState::kRunning;
   }
@@ -46,14 +49,14 @@ struct PodEventsTest : testing::Test {
     ContainerStatus one;
     one.name = name;
     one.state = state;
-    one.started = kNow;
+    one.started = kTold;
     task.containers.edit().push_back(one);
     return task.containers.edit().back();
   }
   ContainerStatus& told(std::size_t i = 0) { return task.containers.edit()[i]; }
   // What is told now: "Reason: message", or with its count behind it where that is not 1. In the order of their names,
   // in which clients show what fell into one second.
-  std::vector<std::string> events(Instant now = kNow) {
+  std::vector<std::string> events(Instant now = kTold) {
     Wishes out;
     wish_pod_events(
         out, view, *pod,
@@ -111,7 +114,7 @@ TEST_F(PodEventsTest, AnImageOfALifeThatWasOverAtOnce) {
   container(ContainerState::kWaiting).reason = kFetchingImage;
   EXPECT_EQ(events(), Words{"Pulling: Pulling image \"reg/i:1\""});
   told().state = ContainerState::kEnded;
-  told().started = kNow;
+  told().started = kTold;
   EXPECT_EQ(events(), (Words{"Pulled: Successfully pulled image \"reg/i:1\"", "Created: Created container: a",
                              "Started: Started container a"}));
 }
@@ -125,6 +128,27 @@ TEST_F(PodEventsTest, AVolumeThatIsNotThere) {
     one.message = words;
   }
   EXPECT_EQ(events(), Words{std::string("FailedMount: ") + words}) << "once for all containers";
+}
+
+TEST_F(PodEventsTest, WhatKeepsASandboxFromBeingMade) {
+  job.started = {};
+  const char* const words = "Failed to create pod sandbox: no runtime for \"kata\" is configured";
+  for (const char* name : {"a", "b"}) {
+    ContainerStatus& one = container(ContainerState::kWaiting, name);
+    one.reason = "ContainerCreating";
+    one.message = words;
+  }
+  EXPECT_EQ(events(), Words{std::string("FailedCreatePodSandBox: ") + words}) << "once for all containers";
+}
+
+TEST_F(PodEventsTest, LinksOfAnImageThatFoldersReplace) {
+  job.started = {};
+  container(ContainerState::kRunning).message = encode_container_notes({.replaced = "/dev, /etc"});
+  const Words told = events();
+  EXPECT_NE(std::ranges::find(told,
+                              "ImageLinksReplaced: Container image \"reg/i:1\" has symbolic links where folders must "
+                              "be: empty folders have taken the place of /dev, /etc"),
+            told.end());
 }
 
 TEST_F(PodEventsTest, ProbesThatFailAreCounted) {
@@ -150,10 +174,40 @@ TEST_F(PodEventsTest, WhoCancelledItsJob) {
   container(ContainerState::kRunning).started = {};
   job.state = JobState::kCompleting;
   job.ending = JobState::kCancelled;
-  job.ended = kNow;
+  job.ended = kTold;
   EXPECT_EQ(events(), (Words{"Killing: Stopping container a", "Cancelled: Job 7 was cancelled"}));
   job.state = JobState::kCancelled;
   EXPECT_EQ(events(), Words{});
+}
+
+TEST_F(PodEventsTest, AFolderOfTheNodeThatIsNoneIsToldAsAVolume) {
+  task.state = TaskState::kWaiting;
+  task.reason = "MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /x is not a directory";
+  const auto told = events();
+  EXPECT_EQ(
+      told.back(),
+      "FailedMount: MountVolume.SetUp failed for volume \"v\" : hostPath type check failed: /x is not a directory");
+  task.reason = "no address is left";
+  EXPECT_EQ(events().back(), "FailedCreatePodSandBox: Failed to create pod sandbox: no address is left");
+}
+
+// What another scheduler says of a pod that it is to place, it tells itself.
+TEST(PodEventsOfOthers, AnotherSchedulersWordIsNoEventOfOurs) {
+  WorkloadRig rig({pod_controller()});
+  const auto pod = [&](const char* name, const char* scheduler) {
+    json::object tree = json::parse(R"({"metadata":{"namespace":"n"},"spec":{"containers":[{"name":"c","image":"i"}]},
+        "status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable",
+        "message":"said"}]}})")
+                            .as_object();
+    tree["metadata"].as_object()["name"] = name;
+    tree["spec"].as_object()["schedulerName"] = scheduler;
+    rig.put("pods", std::move(tree));
+    rig.run();
+  };
+  pod("theirs", "mine");
+  EXPECT_TRUE(rig.events().empty());
+  pod("ours", "default-scheduler");
+  EXPECT_FALSE(rig.events().empty());
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ PodReading read_pod(Ref<Object> pod, const Tables& tables) {
   out.node = text_in(spec, "nodeName");
   out.created = time_in(part(tree, "metadata"), "creationTimestamp");
   out.started = time_in(status, "startTime");
+  out.placed = out.created;
   out.reason = text_in(status, "reason");
   const std::string policy = text_in(spec, "restartPolicy");
   out.restarts_on_failure = policy == "OnFailure";
@@ -81,6 +82,8 @@ PodReading read_pod(Ref<Object> pod, const Tables& tables) {
   if (const json::array* conditions = member_array(status, "conditions"))
     for (const json::value& one : *conditions) {
       out.conditions.push_back({text_in(one, "type"), text_in(one, "status")});
+      if (out.conditions.back().type == "PodScheduled" && out.conditions.back().status == "True")
+        out.placed = std::max(out.created, time_in(one, "lastTransitionTime"));
       if (out.conditions.back().type != "Ready")
         continue;
       out.ready = out.conditions.back().status == "True";

@@ -43,6 +43,7 @@ struct PodReading {
   bool ready = false;
   WallTime ready_since;  // of the condition, whatever it says; 0 = it does not say
   WallTime created, started;
+  WallTime placed;  // since when it has its node; of one that was made for it, since it was made
   std::int64_t restarts = 0, sidecar_restarts = 0;  // the most of any container
   bool restarts_on_failure = false, restarts_never = false;
   std::string reason;  // of the status: "Evicted"

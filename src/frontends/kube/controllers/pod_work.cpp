@@ -26,6 +26,9 @@ namespace lockstep::kube {
 namespace {
 
 constexpr const char* kSchedulerName = "default-scheduler";
+constexpr const char* kNoClaims =
+    "cannot allocate all claims: resource claims are not allocated here yet; ask for devices among the resources "
+    "(nvidia.com/gpu)";
 constexpr const char* kGated = "Scheduling is blocked due to non-empty scheduling gates";
 
 Duration wall_offset_of(const Tables& tables) { return tables.cluster ? tables.cluster->wall_offset : Duration{}; }
@@ -46,7 +49,7 @@ std::vector<std::string> namespaces_of(const Tables& tables, const json::value& 
        read.ok() && at != tables.objects.end() && std::get<0>(at->first) == type && out.size() < kNamesMax; ++at) {
     const Labels* labels = at->second->meta.extra ? &at->second->meta.extra->labels : nullptr;
     if (read->matches([&](std::string_view key) -> std::optional<std::string_view> {
-          const std::string* value = labels ? label_of(*labels, key) : nullptr;
+          const std::string* value = labels ? lockstep::label_of(*labels, key) : nullptr;
           return value ? std::optional<std::string_view>(*value) : std::nullopt;
         }))
       out.push_back(at->second->meta.name);
@@ -109,9 +112,11 @@ Result<std::string> path_to_be(const Tables& tables, const json::object& pod, co
                                const json::object& tree) {
   const auto storage = find(tables, kStorageClasses, "", storage_class_of(tree));
   const json::value rules = storage ? parse_own(storage->body.get()) : json::value();
-  if (text_in(rules, "provisioner") != kLocalProvisioner || is_deleting(claim) ||
-      text_in(part(tree, "spec"), "volumeMode") == "Block" || others_use(tables, pod, claim.meta.name, true))
+  if (text_in(rules, "provisioner") != kLocalProvisioner || others_use(tables, pod, claim.meta.name, true))
     return Error{Errc::kUnavailable, "pod has unbound immediate PersistentVolumeClaims", {}};
+  if (const std::string why = why_not_local(tables, tree); !why.empty())
+    return Error{
+        Errc::kUnavailable, format("persistentvolumeclaim \"{}\" has no volume: {}", claim.meta.name, why), {}};
   return provisioned_name(uid_text(claim.meta.uid));
 }
 
@@ -131,6 +136,8 @@ Result<ClaimedVolumes> claims_of(const Tables& tables, const json::object& pod) 
     const auto object = find(tables, kClaims, ns, claim);
     if (!object)
       return Error{Errc::kUnavailable, format("persistentvolumeclaim \"{}\" not found", claim), {}};
+    if (is_deleting(*object))
+      return Error{Errc::kUnavailable, format("persistentvolumeclaim \"{}\" is being deleted", claim), {}};
     const json::object tree = tree_of(*object, {"", ""}, {});
     if (part(volume, "ephemeral").is_object() && !is_owned_by(*object, text_in(part(pod, "metadata"), "uid")))
       return Error{Errc::kUnavailable,
@@ -243,6 +250,8 @@ Result<PodWork> pod_work(const Tables& tables, Instant now, json::object tree, S
   };
   if (NodeRefusal refusal = node_refusal(tree); !refusal.reason.empty())
     return fail(std::move(refusal));
+  if (!list_in(spec, "resourceClaims").empty())
+    return wait("Unschedulable", kNoClaims);
   auto claims = claims_of(tables, tree);
   if (!claims.ok())
     return wait("Unschedulable", claims.error().message);

@@ -22,18 +22,28 @@ namespace lockstep::kube {
 
 namespace {
 
+constexpr WorkloadKind kPreemptor{"pods", "v1", "Pod", "default-scheduler"};
 constexpr std::int32_t kKill = 9;
 constexpr Duration kResizeAgain = seconds(15);
 constexpr Duration kNoNode = seconds(60);  // a pod that names a node which nobody knows is kept for so long
 // What a pod without a job may wait for.
 constexpr std::string_view kAwaited[] = {"nodes", "persistentvolumeclaims", "persistentvolumes",
-                                         "storageclasses.storage.k8s.io"};
+                                         "storageclasses.storage.k8s.io", "volumeattributesclasses.storage.k8s.io"};
 
 bool waits_for_work(const Object& pod) { return pod.shows.empty() && pod.ended.empty() && !is_deleting(pod); }
 
 // It was preempted and will not go on.
 bool makes_room(const Job& job) {
   return job.eviction && job.eviction->nodes.empty() && job.eviction->mode == PreemptMode::kCancel;
+}
+
+std::string preempted_by(const ObjectView& view, const PodRecords& records) {
+  const JobId by = records.job->eviction->by;
+  const Job* job = view.tables().job(by);
+  const bool is_pod = job && job->meta.extra && !job->meta.extra->owners.empty();
+  return format("Preempted by {} on node {}",
+                is_pod ? "pod " + uid_text(job->meta.extra->owners.front().uid) : format("job {}", by.value),
+                records.node ? records.node->meta.name : "");
 }
 
 class PodController final : public Reconciler {
@@ -71,7 +81,9 @@ class PodController final : public Reconciler {
       keep_end(view, pod, out);
     else if (makes_room(*records.job) && !is_deleting(pod))
       // Whoever made it makes another. Its view says for what it went.
-      out.add(RemoveObject{pod.type, pod.meta.ns, pod.meta.name, pod.meta.seq});
+      out.add(
+          RemoveObject{pod.type, pod.meta.ns, pod.meta.name, pod.meta.seq}, {},
+          {PutObject{event_about(view, now, pod, kPreemptor, kNormal, "Preempted", preempted_by(view, records)), 0}});
     else if (is_deleting(pod))
       kill_late(pod, *records.job, now, out);
     else if (records.job->state == JobState::kRunning)

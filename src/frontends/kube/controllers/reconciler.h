@@ -39,9 +39,20 @@ class ObjectView {
   const std::set<ObjectKey>& dependents(Uid owner) const;
   // Of the kinds that controllers adopt: those of the namespace that nobody controls.
   const std::set<ObjectKey>& uncontrolled(const std::string& ns) const;
+  // Pods that were made with that controller within the last minutes, those that have gone since as well. It follows
+  // from the changes since the beginning: a new view knows those that are there.
+  struct Made {
+    std::int64_t count = 0;
+    Instant last;
+  };
+  Made made_of_late(Uid controller, Instant now) const;
   // What the pod's object and records say, read once for each of its versions. Null: there is no such pod.
   std::shared_ptr<const PodReading> pod(std::string_view ns, std::string_view name) const;
   const Tables& tables() const { return tables_; }
+  // Nodes on which the last change has given something to a job that is no pod, or taken from one.
+  const std::vector<NodeId>& touched_nodes() const { return touched_; }
+  // Jobs that are no pods and hold something of the node.
+  const std::set<JobId>& other_jobs_on(NodeId node) const;
   // Who asks webhooks about new pods; null: nobody is asked.
   PodAdmission* admission() const { return admission_; }
   void ask_through(PodAdmission* admission) { admission_ = admission; }
@@ -50,6 +61,8 @@ class ObjectView {
 
  private:
   void index(const Object& object, bool there);
+  void note_made(const Object& pod);
+  void index_job(const Job& job, const Allocation* held, bool there);
 
   Tables tables_;
   PodAdmission* admission_ = nullptr;
@@ -57,6 +70,11 @@ class ObjectView {
   std::map<std::string, std::map<std::string, std::size_t>> types_in_;  // none zero
   std::map<Uid, std::set<ObjectKey>> dependents_;
   std::map<std::string, std::set<ObjectKey>> uncontrolled_;
+  // How many pods were made in each second, by their controller; and what of it is old first.
+  std::map<Uid, std::map<std::int64_t, std::int64_t>> made_;
+  std::set<std::pair<std::int64_t, Uid>> made_when_;
+  std::map<NodeId, std::set<JobId>> other_jobs_;
+  std::vector<NodeId> touched_;
   mutable std::map<ObjectKey, std::shared_ptr<const PodReading>> pods_;  // of versions that are in tables_
 };
 

@@ -32,7 +32,7 @@ struct ReplicaLook {
   bool is_asking = false;  // whether more pods can be made: a failure that is told stays told
 };
 
-WallTime failing_since(const json::object& status) {
+WallTime replicas_fail_since(const json::object& status) {
   const json::value* failure = find_condition(status, kReplicaFailure);
   return failure ? parse_timestamp(text_in(*failure, "lastTransitionTime")).value_or(WallTime{}) : WallTime{};
 }
@@ -97,6 +97,8 @@ std::optional<std::string> fit_number(ReplicaLook& look, Wishes& out) {
     return std::nullopt;
   }
   NewPods made(look.view, look.now, look.set, look.kind, out);
+  if (made.must_wait(look.wanted, 0, out))
+    return std::nullopt;
   const json::value& pod_template = part(part(look.body, "spec"), "template");
   std::optional<std::string> refused;
   for (std::int64_t i = have; i < look.wanted && !refused && !made.full(); ++i)
@@ -175,7 +177,7 @@ class ReplicaController final : public Reconciler {
       refused = fit_number(look, out);
     const json::object* had = member_object(look.body, "status");
     if (refused)
-      wish_failed_create(out, view, now, *set, kind_, *refused, had ? failing_since(*had) : WallTime{});
+      wish_failed_create(out, view, now, *set, kind_, *refused, had ? replicas_fail_since(*had) : WallTime{});
     wish_status(out, *set, look.body, status_of(look, refused));
     look_when_available(look, out);
   }

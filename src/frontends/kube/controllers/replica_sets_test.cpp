@@ -174,5 +174,57 @@ TEST(ReplicaSets, PodsThatAreRefusedAreMadeAgainLaterAndLater) {
   EXPECT_EQ(rig.names("pods").size(), 3u);
 }
 
+// What vanishes at once (a taint that is not borne for long, somebody who deletes) is made more and more slowly.
+TEST(ReplicaSets, PodsThatVanishAtOnceAreMadeMoreAndMoreSlowly) {
+  WorkloadRig rig = set_rig();
+  rig.put(kSets, kSet);
+  const Instant end = rig.now + minutes(2);
+  int made = 0;
+  while (rig.now < end) {
+    rig.advance(millis(100));
+    for (const std::string& name : rig.names("pods")) {
+      ++made;
+      rig.remove("pods", name);
+    }
+  }
+  EXPECT_GE(made, 18) << "some are free";
+  EXPECT_LE(made, 45);
+  const auto told = rig.events();
+  EXPECT_EQ(std::ranges::count(
+                told, "BackOff: Back-off making pods: the last ones have gone or failed soon after they were made"),
+            1);
+  rig.advance(minutes(2));
+  EXPECT_EQ(rig.names("pods").size(), 3u) << "in the end they are there";
+  rig.advance(minutes(6));
+  rig.remove("pods", rig.names("pods")[0]);
+  rig.run();
+  EXPECT_EQ(rig.names("pods").size(), 3u) << "and after a while nothing is held against it";
+}
+
+TEST(ReplicaSets, PodsThatFailAtOnceAreMadeMoreAndMoreSlowly) {
+  WorkloadRig rig = set_rig();
+  rig.put(kSets, kSet);
+  const Instant end = rig.now + minutes(1);
+  while (rig.now < end) {
+    rig.advance(millis(100));
+    for (const std::string& name : rig.names("pods"))
+      if (text_in(rig.status("pods", name), "phase") != "Failed")
+        rig.tell_pod(name, "Failed", false, 1);
+  }
+  EXPECT_LE(rig.names("pods").size(), 45u);
+}
+
+TEST(ReplicaSets, ManyAtOnceAreNotHeldUp) {
+  WorkloadRig rig = set_rig();
+  rig.put(kSets, kSet);
+  for (int size = 10; size <= 160; size *= 2) {
+    resize(rig, size);
+    EXPECT_EQ(rig.names("pods").size(), static_cast<std::size_t>(size));
+  }
+  resize(rig, 0);
+  resize(rig, 160);
+  EXPECT_EQ(rig.names("pods").size(), 160u);
+}
+
 }  // namespace
 }  // namespace lockstep::kube

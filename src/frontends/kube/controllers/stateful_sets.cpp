@@ -13,6 +13,7 @@
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/defaulting.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/quoted.h"
 #include "frontends/kube/store/stored_object.h"
 
 namespace lockstep::kube {
@@ -192,9 +193,13 @@ class StatefulLook {
   // --- pods ---
 
   void make(std::int64_t ordinal) {
+    if (made_.full())
+      return;  // the next look's
     const std::string name = format("{}-{}", set_.meta.name, ordinal);
-    if (view_.find(kPodType, set_.meta.ns.get(), name) || made_.full())
-      return;  // somebody else's, or the next look's
+    if (view_.find(kPodType, set_.meta.ns.get(), name))  // somebody else's, or of a set that was here before
+      return cannot_make(name, format("pods {} already exists", quoted(name)));
+    if (made_.must_wait(wanted_, 0, out_))
+      return;
     const json::value& rolling = part(part(part(tree_, "spec"), "updateStrategy"), "rollingUpdate");
     const bool rolls = text_in(part(part(tree_, "spec"), "updateStrategy"), "type") != "OnDelete";
     const std::int64_t kept =
@@ -214,9 +219,12 @@ class StatefulLook {
     put_volumes(spec, ordinal);
     make_claims(ordinal);
     if (const auto refused = made_.add(std::move(pod)))
-      wish_failed_create(out_, view_, now_, set_, kStatefulKind,
-                         format("create Pod {} in StatefulSet {} failed error: {}", name, set_.meta.name, *refused),
-                         {});
+      cannot_make(name, *refused);
+  }
+
+  void cannot_make(const std::string& pod, const std::string& why) {
+    wish_failed_create(out_, view_, now_, set_, kStatefulKind,
+                       format("create Pod {} in StatefulSet {} failed error: {}", pod, set_.meta.name, why), {});
   }
 
   void drop(const PodReading& pod) {
@@ -421,6 +429,8 @@ class StatefulController final : public Reconciler {
       out.push_back(key_of(changed));
     else if (changed.type == kPodType || changed.type == kRevisionType)
       wake_owner(view, changed, kStatefulKind, out);
+    if (changed.type == kPodType)
+      wake_namesake(view, changed, out);
     else if (changed.type == kClaimType)
       wake_user(view, changed, out);
   }
@@ -431,6 +441,15 @@ class StatefulController final : public Reconciler {
   }
 
  private:
+  // Whoever has it: "web-0" takes the name of a member of the set "web", and gives it back.
+  static void wake_namesake(const ObjectView& view, const Object& pod, std::vector<ObjectKey>& out) {
+    const std::size_t end = pod.meta.name.rfind('-');
+    if (end == std::string::npos || !ordinal_of(pod.meta.name.substr(0, end), pod.meta.name))
+      return;
+    if (const auto set = view.find(kStatefulKind.type, pod.meta.ns.get(), pod.meta.name.substr(0, end)))
+      out.push_back(key_of(*set));
+  }
+
   // "data-web-0": of the set "web", if there is one.
   static void wake_user(const ObjectView& view, const Object& claim, std::vector<ObjectKey>& out) {
     const std::string& name = claim.meta.name;

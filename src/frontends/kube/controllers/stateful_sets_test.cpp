@@ -160,5 +160,56 @@ TEST(StatefulSets, AMemberThatItsNodeRefusesIsMadeAgainAfterAPause) {
   EXPECT_NE(rig.find("pods", "db-0")->meta.uid, first);
 }
 
+TEST(StatefulSets, ANameThatIsTakenIsToldAndTriedAgain) {
+  WorkloadRig rig = stateful_rig();
+  rig.put("pods", R"({"metadata":{"name":"db-0","namespace":"n"},"spec":{"containers":[{"name":"c","image":"i"}]}})");
+  rig.put(kStateful, stateful("", 1));
+  rig.advance(seconds(3));
+  EXPECT_EQ(rig.pods_of(kStateful, "db"), Names{});
+  EXPECT_EQ(
+      std::ranges::count(rig.events(),
+                         "FailedCreate: create Pod db-0 in StatefulSet db failed error: pods \"db-0\" already exists"),
+      1);
+  rig.linger = true;
+  rig.remove("pods", "db-0");
+  rig.advance(seconds(1));
+  EXPECT_EQ(rig.pods_of(kStateful, "db"), Names{}) << "it is still there";
+  rig.finish_deletions();
+  rig.run();
+  EXPECT_EQ(rig.pods_of(kStateful, "db"), Names{"db-0"}) << "without waiting for another look";
+}
+
+// A set that was made anew under the same name waits for the pods of the one before.
+TEST(StatefulSets, APodOfAnEarlierSetKeepsItsNameUntilItIsGone) {
+  WorkloadRig rig = stateful_rig();
+  rig.put(kStateful, stateful("", 1));
+  rig.run();
+  rig.linger = true;
+  rig.remove("pods", "db-0");
+  rig.remove(kStateful, "db");
+  rig.put(kStateful, stateful("", 1));
+  rig.run();
+  EXPECT_EQ(rig.pods_of(kStateful, "db"), Names{});
+  rig.finish_deletions();
+  rig.run();
+  EXPECT_EQ(rig.pods_of(kStateful, "db"), Names{"db-0"});
+}
+
+TEST(StatefulSets, MembersThatVanishAtOnceAreMadeMoreAndMoreSlowly) {
+  WorkloadRig rig = stateful_rig();
+  rig.put(kStateful, stateful("", 1));
+  const Instant end = rig.now + minutes(2);
+  int made = 0;
+  while (rig.now < end) {
+    rig.advance(millis(100));
+    for (const std::string& name : rig.names("pods")) {
+      ++made;
+      rig.remove("pods", name);
+    }
+  }
+  EXPECT_GE(made, 13);
+  EXPECT_LE(made, 25);
+}
+
 }  // namespace
 }  // namespace lockstep::kube

@@ -38,12 +38,12 @@ bool bears(const json::value& toleration, const json::value& taint) {
   return key == text_in(taint, "key") && (exists || text_in(toleration, "value") == text_in(taint, "value"));
 }
 
-// When the pod has borne the taints for long enough. Nothing: it bears them for good.
-std::optional<WallTime> eviction_time(const json::value& pod_spec, const json::array& taints) {
+// When the pod has borne the taints for long enough, since they and it are there. Nothing: it bears them for good.
+std::optional<WallTime> eviction_time(const json::value& pod_spec, const json::array& taints, WallTime placed) {
   std::optional<WallTime> first;
   const json::array* tolerations = member_array(pod_spec, "tolerations");
   for (const json::value& taint : taints) {
-    const WallTime since = parse_timestamp(text_in(taint, "timeAdded")).value_or(WallTime{});
+    const WallTime since = std::max(placed, parse_timestamp(text_in(taint, "timeAdded")).value_or(WallTime{}));
     bool borne = false;
     std::optional<std::int64_t> least;
     if (tolerations)
@@ -97,7 +97,7 @@ class TaintEvictions final : public Reconciler {
       if (pod->node != node->meta.name || !pod->active())
         continue;
       const json::object tree = body_of(*at->second);
-      if (const auto when = eviction_time(part(tree, "spec"), taints))
+      if (const auto when = eviction_time(part(tree, "spec"), taints, pod->placed))
         evict(view, now, *at->second, *when, out);
     }
   }

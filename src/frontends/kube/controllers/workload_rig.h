@@ -47,6 +47,7 @@ struct WorkloadRig {
     const Seq seq = staged.tables.seq + 1;
     object.meta.seq = seq;
     object.meta.uid = known == staged.tables.objects.end() ? Uid(seq) : known->second->meta.uid;
+    object.meta.created = known == staged.tables.objects.end() ? now : known->second->meta.created;
     Change change{seq, std::make_shared<const Object>(std::move(object)), goes};
     staged.tables.apply(change);
     staged.changes.push_back(std::move(change));
@@ -117,8 +118,17 @@ struct WorkloadRig {
       if (cancel->signal == 9)
         job.ended = now;
       write_record(staged, std::move(job));
+    } else if (const auto* update = std::get_if<UpdateNode>(&body)) {
+      const Node* known = staged.tables.node(update->name);
+      if (!known)
+        return not_found("gone: a node");
+      Node node = *known;
+      node.labels = update->labels.value_or(node.labels);
+      node.marks = update->marks.value_or(node.marks);
+      node.added_counted = update->added_counted.value_or(node.added_counted);
+      write_record(staged, std::move(node));
     } else {
-      return invalid("the rig knows objects and the ends of jobs alone");
+      return invalid("the rig knows objects, nodes and the ends of jobs alone");
     }
     return {};
   }
@@ -199,7 +209,7 @@ struct WorkloadRig {
       tree["metadata"].as_object()["generation"] =
           static_cast<std::int64_t>(number_of(part(part(tree, "metadata"), "generation"))) + 1;
     Object object = object_of(type, std::move(tree));
-    const auto extra = find(type, name)->meta.extra;
+    object.shows = find(type, name)->shows;
     Staged staged{tables, {}};
     ASSERT_TRUE(perform(staged, PutObject{std::move(object), 0}).ok());
     commit(std::move(staged));
@@ -207,6 +217,11 @@ struct WorkloadRig {
   void remove(const char* type, const std::string& name) {
     Staged staged{tables, {}};
     ASSERT_TRUE(perform(staged, RemoveObject{type, "n", name}).ok());
+    commit(std::move(staged));
+  }
+  void remove_node(const std::string& name) {
+    Staged staged{tables, {}};
+    ASSERT_TRUE(perform(staged, RemoveObject{"nodes", "", name}).ok());
     commit(std::move(staged));
   }
   void finish_deletions() {

@@ -1,5 +1,6 @@
 // ResourceQuotas and LimitRanges: amounts that fit together.
 // Source: kubernetes.io/docs/concepts/policy; messages are those of k8s.io/kubernetes pkg/apis/core/validation.
+#include <algorithm>
 #include <set>
 
 #include "base/text.h"
@@ -27,23 +28,70 @@ class QuotaRules final : public KindRules {
         place.invalid("must be an integer");
     }
     std::set<std::string> scopes;
-    for (const Place& one : spec["scopes"].each()) scopes.insert(one.text());
-    for (const auto& [a, b] : {std::pair{"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"}})
-      if (scopes.contains(a) && scopes.contains(b))
-        spec["scopes"].invalid("conflicting scopes");
-    const Place terms = spec["scopeSelector"]["matchExpressions"];
+    for (const Place& one : spec["scopes"].each()) {
+      scopes.insert(one.text());
+      check_scope(one.text(), spec["scopes"], spec["scopes"], hard);
+    }
+    refuse_conflicts(scopes, spec["scopes"]);
+    const Place selector = spec["scopeSelector"], terms = selector["matchExpressions"];
+    std::set<std::string> named;
     for (const Place& one : terms.each()) {
+      const std::string scope = one["scopeName"].text();
+      named.insert(scope);
+      check_scope(scope, Place(one["scopeName"].value(), terms.path() + ".scopeName", out),
+                  Place(selector.value(), terms.path(), out), hard);
+      if (scope != "PriorityClass" && scope != kAttributesScope && is_scope(scope) && !one["operator"].is("Exists"))
+        Place(one["operator"].value(), terms.path() + ".operator", out)
+            .invalid(
+                "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+                "ResourceQuotaScopeNotTerminating, "
+                "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
+                "ResourceQuotaScopeCrossNamespacePodAffinity");
       const bool lists = one["operator"].is("In") || one["operator"].is("NotIn");
       if (lists && one["values"].empty())
         terms["values"].required("must be at least one value when `operator` is 'In' or 'NotIn' for scope selector");
       if (!lists && !one["values"].empty())
         terms["values"].invalid("must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector");
     }
+    refuse_conflicts(named, Place(selector.value(), terms.path(), out));
     if (old && !same_json(spec["scopes"].value(), part(part(*old, "spec"), "scopes")))
       spec["scopes"].invalid("field is immutable");
   }
 
  private:
+  static constexpr std::string_view kAttributesScope = "VolumeAttributesClass";
+
+  static bool is_scope(std::string_view scope) {
+    constexpr std::string_view kScopes[] = {"Terminating",   "NotTerminating", "BestEffort",
+                                            "NotBestEffort", "PriorityClass",  "CrossNamespacePodAffinity",
+                                            kAttributesScope};
+    return std::ranges::find(kScopes, scope) != std::end(kScopes);
+  }
+  // Whether what the scope takes in can be counted so.
+  static bool fits(std::string_view scope, std::string_view resource) {
+    constexpr std::string_view kAmounts[] = {"cpu",           "memory",       "limits.cpu",
+                                             "limits.memory", "requests.cpu", "requests.memory"};
+    if (scope == kAttributesScope)
+      return resource == "persistentvolumeclaims" || resource == "requests.storage";
+    return resource == "pods" || (scope != "BestEffort" && std::ranges::find(kAmounts, resource) != std::end(kAmounts));
+  }
+  // Of what is counted for what it is, not by names that others give: "count/pods", "requests.nvidia.com/gpu".
+  static bool is_standard(const std::string& name) {
+    return name.find('/') == name.npos || name.starts_with("hugepages-") || name.starts_with("requests.hugepages-");
+  }
+  static void check_scope(const std::string& scope, const Place& name, const Place& whole, const Place& hard) {
+    if (!is_scope(scope))
+      return name.invalid("unsupported scope");
+    for (const auto& [resource, amount] : hard.map())
+      if (is_standard(resource) && !fits(scope, resource))
+        whole.invalid("unsupported scope applied to resource");
+  }
+  static void refuse_conflicts(const std::set<std::string>& scopes, const Place& place) {
+    for (const auto& [a, b] : {std::pair{"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"}})
+      if (scopes.contains(a) && scopes.contains(b))
+        place.invalid("conflicting scopes");
+  }
+
   // Of things, not of bytes or cores.
   static bool is_counted(const std::string& name) {
     return name == "pods" || name == "services" || name == "secrets" || name == "configmaps" ||

@@ -9,13 +9,15 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/tables.h"
 
 namespace lockstep::kube {
 
 namespace json = boost::json;
 
 inline constexpr std::string_view kClaims = "persistentvolumeclaims", kVolumes = "persistentvolumes";
-inline constexpr std::string_view kStorageClasses = "storageclasses.storage.k8s.io";
+inline constexpr std::string_view kStorageClasses = "storageclasses.storage.k8s.io",
+                                  kAttributeClasses = "volumeattributesclasses.storage.k8s.io";
 // Folders of the node on which a claim's first pod runs.
 inline constexpr const char* kLocalProvisioner = "lockstep.io/local";
 
@@ -32,6 +34,9 @@ bool uses_claim(const json::object& pod, std::string_view claim);
 
 // Where a volume lies for its node: a path; relative ones begin at what its agent keeps; "SERVER:/EXPORT" of NFS.
 Result<std::string> path_of_volume(const json::object& volume, std::string_view name);
+// Why the local provisioner makes no volume for the claim, whatever its pod's node: it makes empty folders of one node.
+// "": it makes one.
+std::string why_not_local(const Tables& tables, const json::object& claim);
 // The name, and so the path, of the volume that the local provisioner makes for a claim.
 std::string provisioned_name(std::string_view claim_uid);
 

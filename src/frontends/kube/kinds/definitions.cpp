@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/cel/rules.h"
+#include "frontends/kube/kinds/definition_checks.h"
 #include "frontends/kube/kinds/families.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/custom_definition.h"
@@ -27,16 +28,11 @@ class DefinitionRules final : public KindRules {
   void prepare_update(json::object& tree, const json::object&, std::string_view) const override { fill(tree); }
 
   void validate(const json::object& tree, const json::object* old, FieldErrors& out) const override {
-    const ReadDefinition read = read_custom_definition(json::value(tree), builtin_schema(kObjectMetaName));
-    out.insert(out.end(), read.errors.begin(), read.errors.end());
-    if (read.definition)
-      for (std::size_t i = 0; i < read.definition->versions.size(); ++i) {
-        const FieldErrors faults = cel::compile_rules(*read.definition->versions[i].schema,
-                                                      format("spec.versions[{}].schema.openAPIV3Schema", i))
-                                       .errors;
-        out.insert(out.end(), faults.begin(), faults.end());
-      }
     const json::value* found = tree.if_contains("spec");
+    const json::value* before = old ? old->if_contains("spec") : nullptr;
+    // What was stored is served, and its status is told, whatever would be refused by now.
+    if (!found || !before || !same_json(*found, *before))
+      check_versions(tree, out);
     if (!found)
       return;
     const json::value& spec = *found;
@@ -49,6 +45,24 @@ class DefinitionRules final : public KindRules {
   }
 
  private:
+  static void check_versions(const json::object& tree, FieldErrors& out) {
+    const json::array versions = versions_of(tree);
+    for (std::size_t i = 0; i < versions.size(); ++i) check_columns(versions[i], format("spec.versions[{}]", i), out);
+    if (!out.empty())
+      return;
+    const ReadDefinition read = read_custom_definition(json::value(tree), builtin_schema(kObjectMetaName));
+    out.insert(out.end(), read.errors.begin(), read.errors.end());
+    if (!read.definition)
+      return;
+    for (std::size_t i = 0; i < read.definition->versions.size(); ++i) {
+      const std::string path = format("spec.versions[{}]", i);
+      const CustomVersion& version = read.definition->versions[i];
+      const cel::CompiledRules compiled = cel::compile_rules(*version.schema, path + ".schema.openAPIV3Schema");
+      out.insert(out.end(), compiled.errors.begin(), compiled.errors.end());
+      check_defaults(version, read.definition->patterns, compiled.rules, path, out);
+    }
+  }
+
   static json::array versions_of(const json::object& tree) {
     const json::value* spec = tree.if_contains("spec");
     const json::array* versions = spec ? member_array(*spec, "versions") : nullptr;

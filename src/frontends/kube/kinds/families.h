@@ -9,7 +9,12 @@ namespace lockstep::kube {
 const KindRules& namespace_rules();       // namespaces.cpp
 const KindRules& priority_class_rules();  // priority_classes.cpp
 const KindRules& definition_rules();      // custom resource definitions: definitions.cpp
-const KindRules& volume_rules();          // persistent volumes, claims and their classes: volumes.cpp
+const KindRules& policy_rules();          // of admission, and their bindings: policies.cpp
+const KindRules& policy_binding_rules();
+const KindRules& device_class_rules();  // devices.cpp
+const KindRules& device_claim_rules();
+const KindRules& device_claim_template_rules();
+const KindRules& volume_rules();  // persistent volumes, claims and their classes: volumes.cpp
 const KindRules& claim_rules();
 const KindRules& storage_class_rules();
 void check_claim_spec(const Place& spec);  // of a claim, or of a template that makes some
@@ -33,6 +38,7 @@ const KindRules& quota_rules();  // bounds.cpp
 const KindRules& limit_range_rules();
 const KindRules& certificate_request_rules();  // certificate_requests.cpp
 const KindRules& lease_rules();                // leases.cpp
+const KindRules& node_rules();                 // node_rules.cpp
 const KindRules& pod_rules();                  // pods.cpp
 const KindRules& data_rules();                 // secrets and config maps: data_kinds.cpp
 

@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <cctype>
 #include <map>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/node_held.h"
 #include "frontends/kube/kinds/node_lease.h"
 #include "frontends/kube/kinds/node_pressure.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
+#include "frontends/kube/machinery/names.h"
 #include "frontends/kube/machinery/quantity.h"
 #include "frontends/kube/machinery/timestamps.h"
 #include "model/bounds.h"
@@ -22,6 +27,10 @@ constexpr const char* kUnschedulable = "node.kubernetes.io/unschedulable";
 constexpr const char* kNotReady = "node.kubernetes.io/not-ready";
 constexpr const char* kUnreachable = "node.kubernetes.io/unreachable";
 constexpr std::string_view kPagesPrefix = "hugepages-", kDevices = "nvidia.com/";
+constexpr const char *kGpuProduct = "nvidia.com/gpu.product", *kGpuCount = "nvidia.com/gpu.count",
+                     *kGpuMemory = "nvidia.com/gpu.memory", *kMigCapable = "nvidia.com/mig.capable",
+                     *kMigStrategy = "nvidia.com/mig.strategy";
+constexpr const char* kFoundNote = "lockstep.io/found-labels";
 constexpr const char* kReason = "lockstep.io/reason";  // annotation: why the node is drained or away
 
 struct Shows {
@@ -46,6 +55,15 @@ json::object capacity_of(const Node& node) {
     else if (one.name.find('/') != one.name.npos)
       out[one.name] = std::to_string(one.count);
   return out;
+}
+
+const char* word_of(NodeMark::Effect effect) {
+  switch (effect) {
+    case NodeMark::Effect::kKeepsOff: break;
+    case NodeMark::Effect::kPutsOff: return "PreferNoSchedule";
+    case NodeMark::Effect::kDrives: return "NoExecute";
+  }
+  return "NoSchedule";
 }
 
 // A tenth stays free, below which pods would be driven out. In coarse steps, so that nodes which are alike but for a
@@ -87,22 +105,54 @@ json::array conditions_of(const Node& node, const Shows& shows) {
   return out;
 }
 
-// Taints that follow from the record stand beside those that users set.
-void show_taints(json::object& spec, const Node& node) {
+// Whether the condition is the bad one of its type.
+bool is_bad(const json::value& condition) {
+  const std::string status = text_in(condition, "status");
+  return text_in(condition, "type") == "Ready" ? status != "True" : status != "False";
+}
+
+// Conditions of others (a problem detector's) stay. One of the agent's that somebody has made worse stays as well: the
+// controller of nodes takes it off when the agent's next word is due. Of a node that is not heard the record is right.
+json::array with_written(json::array ours, const json::value& written, const Node& node) {
+  if (!written.is_array())
+    return ours;
+  for (const json::value& one : written.get_array()) {
+    const std::string type = text_in(one, "type");
+    const auto own = std::ranges::find_if(ours, [&](const json::value& o) { return text_in(o, "type") == type; });
+    if (own == ours.end() && !is_own_condition(type))
+      ours.push_back(one);
+    else if (own != ours.end() && node.link == NodeLink::kUp && is_bad(one) && !is_bad(*own))
+      *own = one;
+  }
+  return ours;
+}
+
+std::string ready_status(const json::array& conditions) {
+  for (const json::value& one : conditions)
+    if (text_in(one, "type") == "Ready")
+      return text_in(one, "status");
+  return {};
+}
+
+// Taints that follow from the record stand beside those that users set, each once.
+void show_taints(json::object& spec, const Node& node, const std::string& ready) {
   json::array taints;
   if (const json::value* own = spec.if_contains("taints"); own && own->is_array())
     for (const json::value& one : own->get_array()) {
       const json::value* key = member(one, "key");
       const std::string_view name = key ? text_of(*key) : "";
-      if (!follows_from_record(name))
+      const auto same = [&](const json::value& other) {
+        return text_in(other, "key") == name && text_in(other, "effect") == text_in(one, "effect");
+      };
+      if (!follows_from_record(name) && std::ranges::none_of(taints, same))
         taints.push_back(one);
     }
   const auto add = [&](const char* key, const char* effect) { taints.push_back({{"key", key}, {"effect", effect}}); };
   if (node_drained(node))
     add(kUnschedulable, "NoSchedule");
-  if (node.link != NodeLink::kUp)
+  if (node.link != NodeLink::kUp || ready == "Unknown")
     add(kUnreachable, "NoSchedule");
-  else if (node.unfit)
+  else if (node.unfit || ready == "False")
     add(kNotReady, "NoSchedule");
   for (const PressureCondition& one : pressures_of(node))
     if (one.is)
@@ -162,7 +212,80 @@ json::object new_node_tree(const Node& node) {
                       {"kubernetes.io/arch", "amd64"},
                       {"beta.kubernetes.io/os", "linux"},
                       {"beta.kubernetes.io/arch", "amd64"}};
-  return {{"metadata", {{"name", node.meta.name}, {"labels", std::move(labels)}}}, {"spec", json::object()}};
+  for (const auto& [key, value] : node.labels) labels[key] = value;
+  json::object tree{{"metadata", {{"name", node.meta.name}, {"labels", std::move(labels)}}}, {"spec", json::object()}};
+  put_found_labels(tree, node);
+  json::array taints;
+  for (const NodeMark& mark : node.marks)
+    if (!follows_from_record(mark.key)) {
+      json::object taint{{"key", mark.key}, {"effect", word_of(mark.effect)}};
+      if (!mark.value.empty())
+        taint["value"] = mark.value;
+      taints.push_back(std::move(taint));
+    }
+  if (!taints.empty())
+    tree["spec"].as_object()["taints"] = std::move(taints);
+  json::object capacity;
+  for (const Counted& one : node.added_counted)
+    if (one.name.starts_with(kPagesPrefix))
+      capacity[one.name] = format("{}Mi", one.count);
+    else if (one.name != kEphemeralStorage)
+      capacity[one.name] = std::to_string(one.count);
+  if (!capacity.empty())
+    tree["status"] = json::object{{"capacity", std::move(capacity)}};
+  return tree;
+}
+
+bool put_found_labels(json::object& tree, const Node& node) {
+  std::size_t count = 0;
+  const Device* first = nullptr;
+  for (const Device& device : node.devices)
+    if (device.kind == "gpu") {
+      ++count;
+      first = first ? first : &device;
+    }
+  json::object found;
+  if (first) {
+    found[kGpuCount] = std::to_string(count);
+    found[kGpuMemory] = std::to_string(first->memory_mb);
+    std::string product = "NVIDIA-" + first->type;
+    for (char& c : product) c = std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::toupper(c)) : '-';
+    if (!first->type.empty() && label_value_faults(product).empty())
+      found[kGpuProduct] = product;
+    const bool slices = std::ranges::any_of(node.devices, &Device::mig);
+    found[kMigCapable] = slices ? "true" : "false";
+    if (slices)
+      found[kMigStrategy] = "mixed";  // each profile is a resource of its own
+  }
+  json::object& metadata = object_at(tree, "metadata");
+  json::object& labels = object_at(metadata, "labels");
+  const std::string noted = text_in(part(metadata, "annotations"), kFoundNote);
+  boost::system::error_code failed;
+  const json::value read = noted.empty() ? json::value() : json::parse(noted, failed);
+  const json::value before = failed ? json::value() : read;
+  json::object ours;
+  for (const char* key : {kGpuCount, kGpuMemory, kGpuProduct, kMigCapable, kMigStrategy}) {
+    const json::value *had = labels.if_contains(key), *now = found.if_contains(key);
+    if (had && text_of(*had) != text_in(before, key) && !(now && same_json(*had, *now)))
+      continue;  // another's
+    if (now)
+      ours[key] = labels[key] = *now;
+    else if (had)
+      labels.erase(key);
+  }
+  json::object& notes = object_at(metadata, "annotations");
+  const bool changes = before.is_object() ? !same_json(before, ours) : !ours.empty();
+  if (changes && ours.empty())
+    notes.erase(kFoundNote);
+  else if (changes)
+    notes[kFoundNote] = json::serialize(ours);
+  if (notes.empty())
+    metadata.erase("annotations");
+  return changes;
+}
+
+bool is_own_condition(std::string_view type) {
+  return type == "Ready" || type == "MemoryPressure" || type == "DiskPressure" || type == "PIDPressure";
 }
 
 void show_node(json::object& tree, const Node& node, Instant now, Duration wall_offset) {
@@ -178,23 +301,16 @@ void show_node(json::object& tree, const Node& node, Instant now, Duration wall_
     spec["podCIDRs"] = json::array{json::string_view(node.task_range)};
   }
   spec["providerID"] = "lockstep://" + node.meta.name;
-  show_taints(spec, node);
   json::object& status = object_at(tree, "status");
+  const json::value* written = status.if_contains("conditions");
+  json::array conditions =
+      with_written(conditions_of(node, {now, wall_offset}), written ? *written : json::value(), node);
+  show_taints(spec, node, ready_status(conditions));
   status["capacity"] = capacity_of(node);
   status["allocatable"] = capacity_of(node);
   if (node.tmp_disk_mb > 0)
     status["allocatable"].as_object()[kEphemeralStorage] = format("{}Mi", disk_for_pods(node));
-  // Conditions of others (a problem detector's) stay.
-  json::array conditions = conditions_of(node, {now, wall_offset});
-  if (const json::value* own = status.if_contains("conditions"); own && own->is_array())
-    for (const json::value& one : own->get_array()) {
-      const json::value* type = member(one, "type");
-      const bool ours = type && std::ranges::any_of(conditions, [&](const json::value& other) {
-                          return text_of(other.as_object().at("type")) == text_of(*type);
-                        });
-      if (!ours)
-        conditions.push_back(one);
-    }
+  show_held(tree);
   status["conditions"] = std::move(conditions);
   json::array addresses;
   if (!node.address.empty())

@@ -153,11 +153,11 @@ void check_dns(const Place& spec) {
   for (const Place& one : servers.each()) one.address();
   for (const Place& one : config["searches"].each()) {
     std::string name = one.text();
+    if (name == ".")  // names are looked up as they are
+      continue;
     if (name.ends_with('.'))
       name.pop_back();
-    std::ranges::replace(name, '_', '-');  // underscores are let through there
-    if (!name.empty())
-      one.faults(dns_subdomain_faults(name));
+    one.faults(search_path_faults(name));
   }
   for (const Place& one : config["options"].each())
     if (one["name"].empty())

@@ -76,7 +76,10 @@ void put_conditions(const Showing& of, json::array ours) {
     else if (own == ours.end() && std::ranges::find(kPassing, type) == std::end(kPassing))
       ours.push_back(one);
   }
-  object_at(of.tree, "status")["conditions"] = std::move(ours);
+  json::object& status = object_at(of.tree, "status");
+  status["conditions"] = std::move(ours);
+  if (const auto generation = integer_in(part(of.tree, "metadata"), "generation"))
+    status["observedGeneration"] = *generation;
 }
 
 bool gates_open(const Showing& of) {

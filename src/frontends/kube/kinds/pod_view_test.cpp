@@ -69,6 +69,18 @@ struct PodViews : testing::Test {
   }
 };
 
+// Whatever the node was told last is what its status is about.
+TEST_F(PodViews, SaysWhichWishItIsAbout) {
+  tree["metadata"].as_object()["generation"] = 4;
+  container(ContainerState::kRunning);
+  const json::object pod = shown();
+  EXPECT_EQ(integer_in(part(pod, "status"), "observedGeneration"), 4);
+  EXPECT_EQ(integer_in(condition(pod, "Ready"), "observedGeneration"), 4);
+  job.state = JobState::kPending;
+  const json::object waits = shown(false, "0/1 nodes are available");
+  EXPECT_EQ(integer_in(condition(waits, "PodScheduled"), "observedGeneration"), 4);
+}
+
 TEST_F(PodViews, WaitsWithThePlannersReason) {
   job.state = JobState::kPending;
   EXPECT_EQ(phase(shown(false)), "Pending");

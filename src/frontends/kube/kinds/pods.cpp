@@ -300,8 +300,8 @@ constexpr ListBound kPodLists[] = {{"volumes", 1024},         {"tolerations", 10
                                    {"hostAliases", 1024},     {"schedulingGates", 128},
                                    {"imagePullSecrets", 256}, {"topologySpreadConstraints", 64},
                                    {"readinessGates", 256},   {"resourceClaims", 256}};
-constexpr ListBound kContainerLists[] = {{"env", 4096},          {"envFrom", 256},       {"ports", 1024},
-                                         {"volumeMounts", 2048}, {"volumeDevices", 256}, {"resizePolicy", 16}};
+constexpr ListBound kContainerListBounds[] = {{"env", 4096},          {"envFrom", 256},       {"ports", 1024},
+                                              {"volumeMounts", 2048}, {"volumeDevices", 256}, {"resizePolicy", 16}};
 
 bool check_lists(const json::value& holder, std::string_view path, std::span<const ListBound> bounds,
                  FieldErrors& out) {
@@ -317,7 +317,7 @@ bool check_all_lists(const json::object& pod, FieldErrors& out) {
   for (const std::string_view list : kLists) {
     std::size_t i = 0;
     for (const json::value& container : list_in(spec_of(pod), list))
-      good = check_lists(container, format("spec.{}[{}]", list, i++), kContainerLists, out) && good;
+      good = check_lists(container, format("spec.{}[{}]", list, i++), kContainerListBounds, out) && good;
   }
   return good;
 }
@@ -468,12 +468,38 @@ void check_size_of(const json::value& now, const json::value& was, bool may, con
   }
 }
 
+// Containers have the places that they had: what is asked of each is told by its place.
+bool same_order(const json::value& now, const json::value& was) {
+  return std::ranges::all_of(kLists, [&](std::string_view list) {
+    const json::array &ask = list_in(now, list), &old = list_in(was, list);
+    return std::ranges::equal(
+        ask, old, {}, [](const json::value& one) { return text_in(one, "name"); },
+        [](const json::value& one) { return text_in(one, "name"); });
+  });
+}
+
+void check_order(const json::object& pod, const json::object& old, FieldErrors& out) {
+  for (const std::string_view list : {kLists[1], kLists[0]}) {
+    const json::array &now = list_in(spec_of(pod), list), &was = list_in(spec_of(old), list);
+    const std::string path = format("spec.{}", list);
+    if (now.size() != was.size())
+      out.push_back(field_forbidden(path, format("{} may not be added or removed on resize", list)));
+    else
+      for (std::size_t i = 0; i < now.size(); ++i)
+        if (text_in(now[i], "name") != text_in(was[i], "name"))
+          out.push_back(field_forbidden(format("{}[{}].name", path, i),
+                                        format("{} may not be renamed or reordered on resize", list)));
+  }
+}
+
 void check_resize(const json::object& pod, const json::object& old, FieldErrors& out) {
   if (qos_class(pod) != qos_class(old))
     out.push_back(
         field_invalid("spec", json::value(qos_class(pod)), "Pod QOS Class may not change as a result of resizing"));
   if (part(spec_of(pod), "resources").is_object() && !part(spec_of(pod), "resources").as_object().empty())
     out.push_back(field_forbidden("", "pods with pod-level resources cannot be resized"));
+  if (!same_order(spec_of(pod), spec_of(old)))
+    return check_order(pod, old, out);
   for (const std::string_view list : kLists) {
     const json::array &now = containers_in(pod, list), &was = containers_in(old, list);
     for (std::size_t i = 0; i < now.size() && i < was.size(); ++i) {
@@ -491,6 +517,43 @@ void settle_grace(json::object& spec) {
     spec["terminationGracePeriodSeconds"] = 1;
 }
 
+// Keys whose values in the pod's own labels its terms ask of others become part of their selectors.
+// Source: kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints, "matchLabelKeys".
+void merge_keys(json::value& term, const json::value& labels) {
+  json::value* selector = term.is_object() ? term.get_object().if_contains("labelSelector") : nullptr;
+  if (!selector || !selector->is_object())
+    return;
+  for (const auto& [list, is] : {std::pair{"matchLabelKeys", "In"}, {"mismatchLabelKeys", "NotIn"}})
+    for (const std::string& key : texts_in(term, list)) {
+      const json::value* value = member(labels, key);
+      if (!value || !value->is_string())
+        continue;
+      json::object rule{{"key", key}, {"operator", is}};
+      rule["values"] = json::array{*value};
+      json::value& rules = selector->get_object()["matchExpressions"];
+      json::array& all = rules.is_array() ? rules.get_array() : rules.emplace_array();
+      if (std::ranges::none_of(all, [&](const json::value& one) { return same_json(one, json::value(rule)); }))
+        all.push_back(std::move(rule));
+    }
+}
+
+void merge_label_keys(json::object& spec, const json::value& labels) {
+  const auto each = [&](json::value* list, const char* inside) {
+    if (list && list->is_array())
+      for (json::value& one : list->get_array())
+        if (json::value* term = *inside ? (one.is_object() ? one.get_object().if_contains(inside) : nullptr) : &one)
+          merge_keys(*term, labels);
+  };
+  each(spec.if_contains("topologySpreadConstraints"), "");
+  json::value* affinity = spec.if_contains("affinity");
+  if (affinity && affinity->is_object())
+    for (const char* kind : {"podAffinity", "podAntiAffinity"})
+      if (json::value* terms = affinity->get_object().if_contains(kind); terms && terms->is_object()) {
+        each(terms->get_object().if_contains("requiredDuringSchedulingIgnoredDuringExecution"), "");
+        each(terms->get_object().if_contains("preferredDuringSchedulingIgnoredDuringExecution"), "podAffinityTerm");
+      }
+}
+
 class PodRules final : public KindRules {
  public:
   void prepare_create(json::object& tree) const override {
@@ -500,6 +563,7 @@ class PodRules final : public KindRules {
     if (const json::value* grace = spec.if_contains("terminationGracePeriodSeconds");
         grace && grace->is_int64() && grace->get_int64() < 0)
       spec["terminationGracePeriodSeconds"] = 1;
+    merge_label_keys(spec, part(part(tree, "metadata"), "labels"));
   }
 
   void prepare_update(json::object& tree, const json::object& old, std::string_view subresource) const override {
@@ -511,6 +575,8 @@ class PodRules final : public KindRules {
     }
     if (subresource == "resize") {
       const json::value wanted = spec;
+      if (!same_order(wanted, spec_of(old)))  // which is refused
+        return;
       tree["spec"] = spec_of(old);
       take_sizes(object_in(tree, "spec"), wanted, spec_of(old));
       return;

@@ -3,6 +3,7 @@
 #include <boost/json/parse.hpp>
 
 #include "base/text.h"
+#include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/kinds/rules.h"
 #include "frontends/kube/kinds/sysctls.h"
 #include "frontends/kube/machinery/json_tree.h"
@@ -58,6 +59,16 @@ TEST(PodRules, profiles_and_mounts_are_what_they_can_be) {
       "volumeMounts":[{"name":"v","mountPath":"/m","mountPropagation":"Bidirectional"}]}]})")
                 .find("available only to privileged containers"),
             std::string::npos);
+}
+
+TEST(PodRules, search_paths_are_names_that_some_servers_know) {
+  const auto with = [](const std::string& path) {
+    return faults_of_new(R"({"dnsConfig":{"searches":[")" + path + R"("]},"containers":[{"name":"a","image":"i"}]})");
+  };
+  for (const char* good : {"lab.example", "lab.example.", ".", "_sip._tcp.lab_1.example", "a"})
+    EXPECT_EQ(with(good), "") << good;
+  for (const char* bad : {"", "a_", "a_.b", "__a", "A", "a..b", "-a", "a b", "..", "_"})
+    EXPECT_NE(with(bad), "") << bad;
 }
 
 TEST(PodRules, settings_of_the_kernel_have_names_that_can_be) {
@@ -129,12 +140,45 @@ TEST(PodRules, amounts_change_through_their_own_door_alone) {
   EXPECT_NE(faults_of_change(sized("1"), sized("1", R"(,"limits":{"nvidia.com/gpu":"1"})"), "resize")
                 .find("only cpu and memory resources are mutable"),
             std::string::npos);
+  const auto two = [](const char* first, const char* second) {
+    return std::string(R"({"containers":[{"name":")") + first + R"(","image":"i"},{"name":")" + second +
+           R"(","image":"i"}]})";
+  };
+  EXPECT_EQ(faults_of_change(two("a", "b"), two("a", "b"), "resize"), "");
+  EXPECT_EQ(faults_of_change(two("a", "b"), two("b", "a"), "resize"),
+            "spec.containers[0].name: Forbidden: containers may not be renamed or reordered on resize\n"
+            "spec.containers[1].name: Forbidden: containers may not be renamed or reordered on resize\n");
+  EXPECT_EQ(faults_of_change(two("a", "b"), kPlain, "resize"),
+            "spec.containers: Forbidden: containers may not be added or removed on resize\n");
   json::object result;
   EXPECT_EQ(faults_of_change(sized("1"),
                              R"({"containers":[{"name":"a","image":"other","resources":{"requests":{"cpu":"2"}}}]})",
                              "resize", &result),
             "");
   EXPECT_EQ(text_in(part(part(result, "spec"), "containers").as_array().at(0), "image"), "i") << "and nothing else";
+}
+
+TEST(PodRules, keys_of_own_labels_become_part_of_selectors) {
+  json::object pod = json::parse(R"({"metadata":{"name":"p","labels":{"rev":"7"}},"spec":{
+      "topologySpreadConstraints":[{"topologyKey":"z","labelSelector":{"matchLabels":{"app":"a"}},
+          "matchLabelKeys":["rev","none"]}],
+      "affinity":{"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"podAffinityTerm":
+          {"topologyKey":"z","labelSelector":{},"mismatchLabelKeys":["rev"]}}]}},
+      "containers":[]}})")
+                         .as_object();
+  rules_of("pods").prepare_create(pod);
+  rules_of("pods").prepare_create(pod);  // as often as the pod is completed
+  const json::value& spec = pod["spec"];
+  EXPECT_EQ(spec.at("topologySpreadConstraints").at(0).at("labelSelector").at("matchExpressions"),
+            json::parse(R"([{"key":"rev","operator":"In","values":["7"]}])"));
+  EXPECT_EQ(spec.at("affinity")
+                .at("podAntiAffinity")
+                .at("preferredDuringSchedulingIgnoredDuringExecution")
+                .at(0)
+                .at("podAffinityTerm")
+                .at("labelSelector")
+                .at("matchExpressions"),
+            json::parse(R"([{"key":"rev","operator":"NotIn","values":["7"]}])"));
 }
 
 }  // namespace

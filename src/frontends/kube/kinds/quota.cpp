@@ -11,7 +11,7 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kClaims = "persistentvolumeclaims";
+constexpr std::string_view kQuotaClaims = "persistentvolumeclaims", kAttributesScope = "VolumeAttributesClass";
 // Resources that are written bare and with "requests." before them.
 constexpr std::string_view kBare[] = {"cpu", "memory", "ephemeral-storage"};
 
@@ -42,16 +42,27 @@ bool is_final(const json::object& pod) {
   return phase && (text_of(*phase) == "Succeeded" || text_of(*phase) == "Failed");
 }
 
+// "nvidia.com/gpu": of nobody's but its vendor's domain.
+bool is_extended_resource(std::string_view name) {
+  return name.find('/') != name.npos && name.find("kubernetes.io/") == name.npos && !name.starts_with("requests.");
+}
+
 void count_pod(Amounts& out, const json::object& pod) {
   if (is_final(pod))
     return;
   out["pods"] = Quantity(1);
+  const auto is_bare = [](std::string_view name) { return std::ranges::find(kBare, name) != std::end(kBare); };
   for (const auto& [name, amount] : pod_sums(pod, "requests")) {
-    out["requests." + name] = amount;
-    if (std::ranges::find(kBare, name) != std::end(kBare))
+    const bool bare = is_bare(name) || name.starts_with("hugepages-");
+    if (bare)
       out[name] = amount;
+    if (bare || is_extended_resource(name))
+      out["requests." + name] = amount;
   }
-  for (const auto& [name, amount] : pod_sums(pod, "limits")) out["limits." + name] = amount;
+  // Of extended resources limits are requests: one name for them is enough.
+  for (const auto& [name, amount] : pod_sums(pod, "limits"))
+    if (is_bare(name))
+      out["limits." + name] = amount;
 }
 
 void count_service(Amounts& out, const json::object& service) {
@@ -127,20 +138,40 @@ bool in_scope(std::string_view scope, const json::object& pod) {
   return scope == "CrossNamespacePodAffinity" && looks_across(pod);
 }
 
-bool matches_expression(const json::value& expression, const json::object& pod) {
-  const json::value* scope = member(expression, "scopeName");
-  const json::value* how = member(expression, "operator");
-  const std::string_view word = how ? text_of(*how) : "";
-  if (!scope)
-    return false;
-  if (text_of(*scope) != "PriorityClass")
-    return in_scope(text_of(*scope), pod);
-  const json::value* name = member(spec_of(pod), "priorityClassName");
-  const std::string_view has = name ? text_of(*name) : "";
+// has: "" = it has none.
+bool fits(const json::value& expression, std::string_view has) {
+  const std::string how = text_in(expression, "operator");
   const json::array* values = member_array(expression, "values");
   const bool among =
       values && std::ranges::any_of(*values, [&](const json::value& one) { return text_of(one) == has; });
-  return word == "In" ? among : word == "NotIn" ? !among : word == "DoesNotExist" ? has.empty() : !has.empty();
+  return how == "In" ? among : how == "NotIn" ? !among : how == "DoesNotExist" ? has.empty() : !has.empty();
+}
+
+bool matches_expression(const json::value& expression, const json::object& pod) {
+  const std::string scope = text_in(expression, "scopeName");
+  return scope == "PriorityClass" ? fits(expression, text_in(spec_of(pod), "priorityClassName")) : in_scope(scope, pod);
+}
+
+// That a claim has, has had until a change is done, or is to have.
+std::vector<std::string> attribute_classes(const json::object& claim) {
+  const json::value& status = part(claim, "status");
+  std::vector<std::string> out{text_in(spec_of(claim), "volumeAttributesClassName"),
+                               text_in(status, "currentVolumeAttributesClassName"),
+                               text_in(part(status, "modifyVolumeStatus"), "targetVolumeAttributesClassName")};
+  std::erase(out, "");
+  return out;
+}
+
+bool claim_in_scope(std::string_view scope, const json::object& claim) {
+  return scope == kAttributesScope && !attribute_classes(claim).empty();
+}
+
+bool claim_matches(const json::value& expression, const json::object& claim) {
+  if (text_in(expression, "scopeName") != kAttributesScope)
+    return false;
+  const std::vector<std::string> classes = attribute_classes(claim);
+  return classes.empty() ? fits(expression, "")
+                         : std::ranges::any_of(classes, [&](const auto& one) { return fits(expression, one); });
 }
 
 }  // namespace
@@ -179,7 +210,7 @@ Amounts amounts_of(std::string_view type, const json::object& tree) {
     count_pod(out, tree);
   else if (type == kServices)
     count_service(out, tree);
-  else if (type == kClaims)
+  else if (type == kQuotaClaims)
     count_claim(out, tree);
   else if (type == "configmaps" || type == "secrets" || type == "replicationcontrollers" || type == "resourcequotas")
     out[std::string(type)] = Quantity(1);
@@ -208,12 +239,16 @@ bool quota_takes(const json::object& quota, std::string_view type, const json::o
   const json::array* expressions = selector ? member_array(*selector, "matchExpressions") : nullptr;
   if ((!scopes || scopes->empty()) && (!expressions || expressions->empty()))
     return true;
-  if (type != kPods)
+  if (type != kPods && type != kQuotaClaims)
     return false;
-  return (!scopes ||
-          std::ranges::all_of(*scopes, [&](const json::value& one) { return in_scope(text_of(one), tree); })) &&
-         (!expressions ||
-          std::ranges::all_of(*expressions, [&](const json::value& one) { return matches_expression(one, tree); }));
+  const bool claim = type == kQuotaClaims;
+  const auto in = [&](const json::value& one) {
+    return claim ? claim_in_scope(text_of(one), tree) : in_scope(text_of(one), tree);
+  };
+  const auto matches = [&](const json::value& one) {
+    return claim ? claim_matches(one, tree) : matches_expression(one, tree);
+  };
+  return (!scopes || std::ranges::all_of(*scopes, in)) && (!expressions || std::ranges::all_of(*expressions, matches));
 }
 
 }  // namespace lockstep::kube

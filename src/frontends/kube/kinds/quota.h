@@ -24,8 +24,8 @@ Amounts bounds_of(const json::object& quota);
 Amounts used_of(const json::object& quota);
 json::object amounts_object(const Amounts& amounts);
 
-// Whether the quota's scopes (Terminating, BestEffort, a priority class …) take the object in. Scopes are of pods
-// alone.
+// Whether the quota's scopes (Terminating, BestEffort, a priority class …) take the object in. Scopes are of pods, and
+// one is of claims.
 bool quota_takes(const json::object& quota, std::string_view type, const json::object& tree);
 
 // A resource's sum over a pod's containers, as the scheduler counts it: requests or limits.

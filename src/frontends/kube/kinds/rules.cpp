@@ -17,6 +17,7 @@ const KindRules& rules_of(std::string_view type) {
       {"services", service_rules},
       {"replicationcontrollers", replication_controller_rules},
       {"persistentvolumeclaims", claim_rules},
+      {"nodes", node_rules},
       {"persistentvolumes", volume_rules},
       {"resourcequotas", quota_rules},
       {"limitranges", limit_range_rules},
@@ -39,6 +40,11 @@ const KindRules& rules_of(std::string_view type) {
       {"clusterrolebindings.rbac.authorization.k8s.io", cluster_role_binding_rules},
       {"customresourcedefinitions.apiextensions.k8s.io", definition_rules},
       {"priorityclasses.scheduling.k8s.io", priority_class_rules},
+      {"validatingadmissionpolicies.admissionregistration.k8s.io", policy_rules},
+      {"validatingadmissionpolicybindings.admissionregistration.k8s.io", policy_binding_rules},
+      {"deviceclasses.resource.k8s.io", device_class_rules},
+      {"resourceclaims.resource.k8s.io", device_claim_rules},
+      {"resourceclaimtemplates.resource.k8s.io", device_claim_template_rules},
   };
   static const KindRules plain;
   const auto at = known.find(type);

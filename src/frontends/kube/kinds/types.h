@@ -1,4 +1,5 @@
-// Types of records, as they stand in keys of objects, of the kinds that more than one part of the front end knows by name.
+// Types of records, as they stand in keys of objects, of the kinds that more than one part of the front end knows by
+// name.
 #pragma once
 
 #include <string_view>

@@ -64,8 +64,8 @@ class CustomWalk {
  public:
   explicit CustomWalk(const Patterns& patterns) : patterns_(patterns) {}
 
-  void walk(const json::value& value, const Schema& schema, const std::string& path);
-  FieldErrors errors;
+  void walk(const json::value& value, const Schema& schema, const json::value* old, const std::string& path);
+  FieldErrors errors, doubles;  // the latter: elements of sets and of lists with keys
 
  private:
   void say(FieldError error) {
@@ -77,8 +77,9 @@ class CustomWalk {
                            format("{} in body must be of type {}: \"{}\"", path, wanted, type_word(value))));
   }
   bool fits_type(const json::value& value, const Schema& schema, const std::string& path);
-  void walk_object(const json::object& object, const Schema& schema, const std::string& path);
-  void walk_list(const json::array& list, const Schema& schema, const std::string& path);
+  void check_value(const json::value& value, const Schema& schema, const json::value* old, const std::string& path);
+  void walk_object(const json::object& object, const Schema& schema, const json::value* old, const std::string& path);
+  void walk_list(const json::array& list, const Schema& schema, const json::value* old, const std::string& path);
   void check_rules(const json::value& value, const json::object& rules, const std::string& path);
   void check_number(const json::value& value, const json::object& rules, const std::string& path);
   void check_text(const json::value& value, const json::object& rules, const std::string& path);
@@ -121,7 +122,8 @@ bool CustomWalk::fits_type(const json::value& value, const Schema& schema, const
   return true;
 }
 
-void CustomWalk::walk_object(const json::object& object, const Schema& schema, const std::string& path) {
+void CustomWalk::walk_object(const json::object& object, const Schema& schema, const json::value* old,
+                             const std::string& path) {
   for (const Field& field : schema.fields)
     if (field.required && !object.contains(field.name))
       say(field_required(child_path(path, field.name)));
@@ -132,32 +134,47 @@ void CustomWalk::walk_object(const json::object& object, const Schema& schema, c
                           : field == nullptr                ? nullptr
                                                             : field->schema;
     if (below != nullptr && !metadata)
-      walk(entry.value(), *below, child_path(path, entry.key()));
+      walk(entry.value(), *below, old == nullptr ? nullptr : member(*old, entry.key()), child_path(path, entry.key()));
   }
 }
 
-void CustomWalk::walk_list(const json::array& list, const Schema& schema, const std::string& path) {
+void CustomWalk::walk_list(const json::array& list, const Schema& schema, const json::value* old,
+                           const std::string& path) {
   std::set<std::string> seen;
+  const PastElements past(old, schema);
+  const auto say_doubled = [&](const std::string& here, json::value value) {
+    if (doubles.size() < kCustomErrorsMax)
+      doubles.push_back(field_duplicate(here, std::move(value)));
+  };
   for (std::size_t at = 0; at < list.size(); ++at) {
     const std::string here = format("{}[{}]", path, at);
     if (schema.element != nullptr)
-      walk(list[at], *schema.element, here);
+      walk(list[at], *schema.element, past.of(list[at]), here);
     if (schema.list == ListKind::kSet && !seen.insert(canonical_text(list[at])).second)
-      say(field_duplicate(here, list[at]));
+      say_doubled(here, list[at]);
     if (schema.list == ListKind::kMap && list[at].is_object()) {
       json::object key;
       for (const std::string& name : schema.keys)
         if (const json::value* part = list[at].get_object().if_contains(name))
           key[name] = *part;
       if (!seen.insert(canonical_text(key)).second)
-        say(field_duplicate(here, std::move(key)));
+        say_doubled(here, std::move(key));
     }
   }
 }
 
-void CustomWalk::walk(const json::value& value, const Schema& schema, const std::string& path) {
-  if (errors.size() >= kCustomErrorsMax)
+// What is below is looked at as well, so that its own faults are known to be old ones before this one's are counted.
+void CustomWalk::walk(const json::value& value, const Schema& schema, const json::value* old, const std::string& path) {
+  const std::size_t before = errors.size();
+  if (before >= kCustomErrorsMax)
     return;
+  check_value(value, schema, old, path);
+  if (errors.size() > before && old != nullptr && same_json(*old, value))
+    errors.resize(before);
+}
+
+void CustomWalk::check_value(const json::value& value, const Schema& schema, const json::value* old,
+                             const std::string& path) {
   if (value.is_null() && schema.nullable)
     return;
   if (!fits_type(value, schema, path))
@@ -171,9 +188,9 @@ void CustomWalk::walk(const json::value& value, const Schema& schema, const std:
   if (const json::object* rules = schema.rules.if_object())
     check_rules(value, *rules, path);
   if (const json::object* object = value.if_object())
-    walk_object(*object, schema, path);
+    walk_object(*object, schema, old, path);
   else if (const json::array* list = value.if_array())
-    walk_list(*list, schema, path);
+    walk_list(*list, schema, old, path);
 }
 
 void CustomWalk::check_number(const json::value& value, const json::object& rules, const std::string& path) {
@@ -402,10 +419,38 @@ void add_patterns(const Schema& schema, Patterns& patterns) {
 }
 
 FieldErrors validate_custom(const json::value& value, const Schema& schema, const Patterns& patterns,
-                            std::string_view path) {
+                            const json::value* old) {
   CustomWalk walk(patterns);
-  walk.walk(value, schema, std::string(path));
+  walk.walk(value, schema, old, {});
+  if (walk.doubles.empty())
+    return std::move(walk.errors);
+  // Who had doubles may keep them, and change what is around them.
+  CustomWalk earlier(patterns);
+  if (old != nullptr)
+    earlier.walk(*old, schema, old, {});
+  if (earlier.doubles.empty())
+    walk.errors.insert(walk.errors.end(), walk.doubles.begin(), walk.doubles.end());
+  if (walk.errors.size() > kCustomErrorsMax)
+    walk.errors.resize(kCustomErrorsMax);
   return std::move(walk.errors);
+}
+
+PastElements::PastElements(const json::value* old, const Schema& schema) : schema_(schema) {
+  if (old != nullptr && old->is_array() && schema.list == ListKind::kMap)
+    for (const json::value& each : old->get_array()) by_key_.emplace(key_of(each), &each);
+}
+
+std::string PastElements::key_of(const json::value& element) const {
+  json::object key;
+  for (const std::string& name : schema_.keys)
+    if (const json::value* part = member(element, name))
+      key[name] = *part;
+  return canonical_text(key);
+}
+
+const json::value* PastElements::of(const json::value& now) const {
+  const auto found = by_key_.empty() ? by_key_.end() : by_key_.find(key_of(now));
+  return found == by_key_.end() ? nullptr : found->second;
 }
 
 bool keeps_format(std::string_view format, std::string_view text) {

@@ -39,10 +39,24 @@ class Patterns {
 // Adds every pattern that the schema's rules name.
 void add_patterns(const Schema& schema, Patterns& patterns);
 
-// At most kCustomErrorsMax faults; none: the value is valid. `value` is pruned and has its defaults; `path` leads to it
-// ("" for a whole object). metadata is not looked at: it is checked like any object's.
+// At most kCustomErrorsMax faults; none: the value is valid. `value` is pruned and has its defaults. metadata is not
+// looked at: it is checked like any object's. old: what an update replaces. Parts that are as they were may stay so,
+// whatever the schema says by now: a definition that became stricter does not hold up who changes something else.
 FieldErrors validate_custom(const json::value& value, const Schema& schema, const Patterns& patterns,
-                            std::string_view path = {});
+                            const json::value* old = nullptr);
+
+// Which element of an older list each one of a newer list goes on from: only keys tell.
+class PastElements {
+ public:
+  PastElements(const json::value* old, const Schema& schema);  // null: there is no older one
+  const json::value* of(const json::value& now) const;         // null: it is new
+
+ private:
+  std::string key_of(const json::value& element) const;
+
+  const Schema& schema_;
+  std::unordered_map<std::string, const json::value*> by_key_;
+};
 
 // Does the text keep to the format? Formats that are not known are kept by every text.
 bool keeps_format(std::string_view format, std::string_view text);

@@ -79,6 +79,51 @@ TEST(CustomValidation, WordsOfTheRealServer) {
   EXPECT_EQ(spec(R"("not":"xy")"), R"(<nil>: Invalid value: "": "spec.not" must not validate the schema (not))");
 }
 
+// A definition that became stricter holds up nobody who changes something else.
+TEST(CustomValidation, WhatIsAsItWasMayStaySo) {
+  SchemaSet set;
+  const auto schema = read_root_schema({set}, parsed(kWidget));
+  ASSERT_TRUE(schema.ok());
+  Patterns patterns;
+  add_patterns(**schema, patterns);
+  const auto of = [&](std::string_view old, std::string_view now) {
+    const json::value before = parsed(old);
+    return lines(validate_custom(parsed(now), **schema, patterns, &before));
+  };
+  const auto spec = [&](std::string_view old, std::string_view now) {
+    return of(R"({"metadata":{"name":"w","finalizers":["f"]},"spec":{)" + std::string(old) + "}}",
+              R"({"metadata":{"name":"w"},"spec":{)" + std::string(now) + "}}");
+  };
+  constexpr const char* kShort = R"(spec.name: Invalid value: "a": spec.name in body should be at least 2 chars long)";
+  EXPECT_EQ(spec(R"("name":"a")", R"("name":"a")"), "");
+  EXPECT_EQ(spec(R"("name":"a")", R"("name":"a","n":2)"), "") << "beside it";
+  EXPECT_EQ(spec(R"("name":"a")", R"("name":"a","n":5)"),
+            "spec.n: Invalid value: 5: spec.n in body should be less than or equal to 3");
+  EXPECT_EQ(spec(R"("name":"abc")", R"("name":"a")"), kShort);
+  EXPECT_EQ(spec(R"("name":"b")", R"("name":"a")"), kShort) << "another wrong one";
+  EXPECT_EQ(spec("", ""), "") << "what is missing";
+  EXPECT_EQ(spec("", R"("n":2)"), "spec.name: Required value");
+  EXPECT_EQ(spec(R"("name":"abc","n":"1")", R"("name":"abd","n":"1")"), "") << "of another type";
+  // Of lists that have no keys all is as it was, or nothing.
+  constexpr const char* kName = R"("name":"abc",)";
+  const auto beside = [&](std::string_view old, std::string_view now) {
+    return spec(kName + std::string(old), kName + std::string(now));
+  };
+  EXPECT_EQ(beside(R"("list":[1,"x"])", R"("n":1,"list":[1,"x"])"), "");
+  EXPECT_EQ(beside(R"("list":[1,"x"])", R"("list":[2,"x"])"),
+            R"(spec.list[1]: Invalid value: "string": spec.list[1] in body must be of type integer: "string")");
+  EXPECT_EQ(beside(R"("keyed":[{"k":"a"},{"k":7}])", R"("keyed":[{"k":7},{"k":"b"}])"), "");
+  EXPECT_NE(beside(R"("keyed":[{"k":7}])", R"("keyed":[{"k":7},{"k":8}])"), "");
+  // Doubles: who had some may have more.
+  EXPECT_EQ(beside(R"("set":["a","a"])", R"("n":1,"set":["a","a","b"])"), "");
+  EXPECT_EQ(beside(R"("set":["a","b"])", R"("set":["a","a"])"), R"(spec.set[1]: Duplicate value: "a")");
+  // More old faults than are told do not hide a new one.
+  std::string many;
+  for (int i = 0; i < 150; ++i) many += R"(,{"k":)" + std::to_string(i) + "}";
+  EXPECT_EQ(beside(R"("keyed":[)" + many.substr(1) + "]", R"("n":5,"keyed":[)" + many.substr(1) + R"(,{"k":"x"}])"),
+            "spec.n: Invalid value: 5: spec.n in body should be less than or equal to 3");
+}
+
 TEST(Structural, WordsOfTheRealServer) {
   const auto of = [](std::string_view definition) { return lines(structural_faults(parsed(definition), "s")); };
   EXPECT_EQ(of(kWidget), "");

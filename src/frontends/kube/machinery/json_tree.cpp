@@ -6,6 +6,7 @@
 #include <boost/json/parse.hpp>
 #include <charconv>
 #include <cmath>
+#include <vector>
 
 namespace lockstep::kube {
 
@@ -20,7 +21,29 @@ bool is_told(const json::value& value) {
          std::ranges::all_of(value.get_object(), [](const auto& entry) { return is_told(entry.value()); });
 }
 
+void sort_members_in(json::value& value) {
+  if (json::object* object = value.if_object())
+    return sort_members(*object);
+  if (json::array* array = value.if_array())
+    for (json::value& one : *array) sort_members_in(one);
+}
+
 }  // namespace
+
+void sort_members(json::object& object) {
+  const auto by_name = [](const auto& a, const auto& b) { return a.key() < b.key(); };
+  if (!std::ranges::is_sorted(object, by_name)) {
+    std::vector<json::key_value_pair*> members;
+    members.reserve(object.size());
+    for (json::key_value_pair& member : object) members.push_back(&member);
+    std::ranges::sort(members, [&](const auto* a, const auto* b) { return by_name(*a, *b); });
+    json::object sorted(object.storage());
+    sorted.reserve(object.size());
+    for (json::key_value_pair* member : members) sorted.emplace(member->key(), std::move(member->value()));
+    object = std::move(sorted);
+  }
+  for (json::key_value_pair& member : object) sort_members_in(member.value());
+}
 
 Result<json::value> parse_given(std::string_view text, std::size_t depth_max) {
   json::parse_options options;

@@ -25,6 +25,9 @@ bool same_json(const json::value& a, const json::value& b);
 std::size_t depth_of(const json::value& value);  // 1 for a scalar; of parsed values only: it recurses
 std::size_t nodes_of(const json::value& value);  // values in it, itself included
 
+// Members in the order of their names, at every depth: as Go writes maps, and so whatever no type of its own describes.
+void sort_members(json::object& object);
+
 bool is_number(const json::value& value);
 double number_of(const json::value& value);  // 0 for what is none
 

@@ -16,6 +16,7 @@ constexpr std::size_t kLabelMax = 63, kSubdomainMax = 253, kPortNameMax = 15;
 
 constexpr std::string_view kLabelFormat = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 constexpr std::string_view kSubdomainFormat = R"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)";
+constexpr std::string_view kSearchFormat = R"(_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*)";
 constexpr std::string_view kQualifiedFormat = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 constexpr std::string_view kQualifiedMessage =
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
@@ -53,6 +54,14 @@ bool is_subdomain(std::string_view text) {
       return true;
     text.remove_prefix(dot + 1);
   }
+}
+
+bool is_search_label(std::string_view text) {
+  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  if (text.starts_with('_'))
+    text.remove_prefix(1);
+  return !text.empty() && plain(text.front()) && plain(text.back()) &&
+         std::ranges::all_of(text, [&](char c) { return plain(c) || c == '-' || c == '_'; });
 }
 
 bool is_qualified_part(std::string_view text) {
@@ -188,6 +197,18 @@ std::vector<std::string> dns_1035_faults(std::string_view name) {
         "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
         "character, and end with an alphanumeric character",
         "[a-z]([-a-z0-9]*[a-z0-9])?", {"my-name", "abc-123"}));
+  return out;
+}
+
+std::vector<std::string> search_path_faults(std::string_view name) {
+  std::vector<std::string> out;
+  if (name.size() > kSubdomainMax)
+    out.push_back(too_long(kSubdomainMax));
+  if (name.empty() || name.ends_with('.') || !std::ranges::all_of(split(name, '.'), is_search_label))
+    out.push_back(format_fault(
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must "
+        "start and end with an alphanumeric character",
+        kSearchFormat, {"example.com"}));
   return out;
 }
 

@@ -14,6 +14,7 @@ namespace lockstep::kube {
 std::vector<std::string> dns_label_faults(std::string_view name);      // RFC 1123: "web-1"
 std::vector<std::string> dns_1035_faults(std::string_view name);       // begins with a letter: Services
 std::vector<std::string> dns_subdomain_faults(std::string_view name);  // "web.example"
+std::vector<std::string> search_path_faults(std::string_view name);    // the same, also with underscores: "_tcp.web_1"
 std::vector<std::string> path_segment_faults(std::string_view name);   // any text that is one part of a path: roles
 std::vector<std::string> qualified_name_faults(
     std::string_view name);  // "example.com/name": keys of labels and annotations

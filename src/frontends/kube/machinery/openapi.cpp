@@ -38,11 +38,17 @@ constexpr Parameter kDeleteParameters[] = {{"dryRun", "string"},
                                            {"orphanDependents", "boolean"},
                                            {"propagationPolicy", "string"}};
 
-constexpr std::array<std::string_view, 3> kObjectTypes = {"application/json", "application/yaml",
-                                                          "application/vnd.kubernetes.protobuf"};
-constexpr std::array<std::string_view, 4> kPatchTypes = {"application/json-patch+json", "application/merge-patch+json",
-                                                         "application/strategic-merge-patch+json",
-                                                         "application/apply-patch+yaml"};
+// Custom resources have no protobuf form, and nothing says how their lists are merged: clients choose by these how they
+// change them.
+constexpr std::string_view kObjectTypes[] = {"application/json", "application/yaml",
+                                             "application/vnd.kubernetes.protobuf"};
+constexpr std::string_view kPatchTypes[] = {"application/json-patch+json", "application/merge-patch+json",
+                                            "application/apply-patch+yaml", "application/strategic-merge-patch+json"};
+using Types = std::span<const std::string_view>;
+
+bool is_built_in(const Resource& resource) {
+  return resource.schema && builtin_schema(resource.schema->name) == resource.schema;
+}
 
 // What one verb is as an operation of HTTP.
 struct Verb {
@@ -88,7 +94,7 @@ class Paths {
         (resource.group.empty() ? "/api/" : "/apis/") + group_version_text(resource.group, resource.version) + "/";
     const std::string base = root + (resource.namespaced ? "namespaces/{namespace}/" : "") + resource.plural;
     const std::string word = group_word(resource) + (resource.namespaced ? "Namespaced" : "") + resource.kind;
-    const Target target{resource.group, resource.version, resource.kind};
+    const Target target{resource.group, resource.version, resource.kind, is_built_in(resource)};
     const json::object object = definitions_.object_of(resource);
     const json::object list = resource.list_kind.empty() ? object : definitions_.list_of(resource);
     for (const Verb& verb : kVerbs) {
@@ -112,10 +118,13 @@ class Paths {
  private:
   struct Target {
     std::string_view group, version, kind;
+    bool built_in;
+    Types objects() const { return Types(kObjectTypes).first(built_in ? 3 : 2); }
+    Types patches() const { return Types(kPatchTypes).first(built_in ? 4 : 3); }
   };
 
   void add(const Resource& resource, const Subresource& part, const std::string& path, const std::string& word) {
-    const Target target{part.group, part.version, part.kind};
+    const Target target{part.group, part.version, part.kind, is_built_in(resource)};
     const bool own = part.kind == resource.kind && part.group == resource.group;
     const json::object object = own           ? definitions_.object_of(resource)
                                 : part.schema ? definitions_.kind_of(*part.schema, part.group, part.version, part.kind)
@@ -139,14 +148,14 @@ class Paths {
     for (const Parameter& each : verb.parameters) parameters.push_back(parameter(each, "query", false));
     const bool writes = verb.method == "post" || verb.method == "put";
     if (writes || verb.method == "patch")
-      put_body(verb.method == "patch" ? patch() : body, verb.method == "patch", operation, parameters);
+      put_body(writes ? body : patch(), writes ? target.objects() : target.patches(), operation, parameters);
     else if (verb.method == "delete")
-      put_body(options(), false, operation, parameters);
+      put_body(options(), target.objects(), operation, parameters);
     if (!parameters.empty())
       operation["parameters"] = std::move(parameters);
-    json::object responses{{"200", response("OK", verb.method == "delete" ? definitions_status() : answer)}};
+    json::object responses{{"200", response("OK", verb.method == "delete" ? definitions_status() : answer, target)}};
     if (writes)
-      responses["201"] = response("Created", answer);
+      responses["201"] = response("Created", answer, target);
     responses["401"] = json::object{{"description", "Unauthorized"}};
     operation["responses"] = std::move(responses);
     operation["x-kubernetes-action"] = verb.action;
@@ -180,15 +189,13 @@ class Paths {
     return out;
   }
 
-  json::object contents(const json::object& schema, std::span<const std::string_view> types) const {
+  static json::object contents(const json::object& schema, Types types) {
     json::object out;
     for (const std::string_view type : types) out[type] = json::object{{"schema", schema}};
     return out;
   }
 
-  void put_body(const json::object& schema, bool patches, json::object& operation, json::array& parameters) const {
-    const std::span<const std::string_view> types =
-        patches ? std::span<const std::string_view>(kPatchTypes) : kObjectTypes;
+  void put_body(const json::object& schema, Types types, json::object& operation, json::array& parameters) const {
     if (version_ == OpenApiVersion::kV3) {
       operation["requestBody"] = json::object{{"content", contents(schema, types)}};
       return;
@@ -197,10 +204,10 @@ class Paths {
     parameters.push_back(json::object{{"in", "body"}, {"name", "body"}, {"schema", schema}});
   }
 
-  json::object response(std::string_view description, const json::object& schema) const {
+  json::object response(std::string_view description, const json::object& schema, const Target& target) const {
     json::object out{{"description", description}};
     if (version_ == OpenApiVersion::kV3)
-      out["content"] = contents(schema, kObjectTypes);
+      out["content"] = contents(schema, target.objects());
     else
       out["schema"] = schema;
     return out;

@@ -6,6 +6,7 @@
 #include <boost/json/serialize.hpp>
 #include <set>
 
+#include "base/text.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/protobuf_wire.h"
@@ -199,6 +200,35 @@ TEST(OpenApi, CustomResourcesAreThere) {
       json::serialize(
           v2.at("definitions").at("com.example.v1.Widget").at("properties").at("spec").at("properties").at("size")),
       R"({"description":"how big","type":"integer","format":"int64","minimum":1})");
+}
+
+// kubectl sends the patches that the document offers.
+TEST(OpenApi, CustomResourcesOfferWhatTheyTake) {
+  Custom custom;
+  const Resource* own[] = {&custom.resource};
+  const std::vector<const Resource*> built_in = all_resources();
+  const auto said = [](Resources resources, const char* group, const std::string& path) {
+    const json::object v3 = openapi_v3(resources, group, "v1", "v1"), v2 = openapi_v2(resources, "v1");
+    std::string out;
+    for (const char* verb : {"patch", "post"}) {
+      const std::string place = verb == std::string("patch") ? path + "/{name}" : path;
+      std::vector<std::string> v3_types, v2_types;
+      for (const auto& one : v3.at("paths").at(place).at(verb).at("requestBody").at("content").as_object())
+        v3_types.emplace_back(one.key());
+      for (const json::value& one : v2.at("paths").at(place).at(verb).at("consumes").as_array())
+        v2_types.emplace_back(one.as_string());
+      EXPECT_EQ(v3_types, v2_types);
+      out += join(v3_types, " ") + "\n";
+    }
+    return out;
+  };
+  EXPECT_EQ(said(own, "example.com", "/apis/example.com/v1/namespaces/{namespace}/widgets"),
+            "application/json-patch+json application/merge-patch+json application/apply-patch+yaml\n"
+            "application/json application/yaml\n");
+  EXPECT_EQ(said(built_in, "apps", "/apis/apps/v1/namespaces/{namespace}/deployments"),
+            "application/json-patch+json application/merge-patch+json application/apply-patch+yaml "
+            "application/strategic-merge-patch+json\n"
+            "application/json application/yaml application/vnd.kubernetes.protobuf\n");
 }
 
 // Every message can be walked, and the definitions are those of the JSON document.

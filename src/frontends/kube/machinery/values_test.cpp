@@ -3,10 +3,12 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/cases.h"
+#include "frontends/kube/machinery/json_extent.h"
 #include "frontends/kube/machinery/json_path.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/quantity.h"
@@ -25,6 +27,26 @@ TEST(GivenJson, HasOnlyNumbersThatCanBeToldAgain) {
   EXPECT_TRUE(parse_given(R"({"a":[1.7e308,-1e-400,18446744073709551616]})").ok());
   EXPECT_TRUE(parse_given(std::string(kDepthMax - 1, '[') + "1" + std::string(kDepthMax - 1, ']')).ok());
   EXPECT_FALSE(parse_given(std::string(kDepthMax + 1, '[') + "1" + std::string(kDepthMax + 1, ']')).ok());
+}
+
+TEST(JsonExtent, IsThatOfTheTree) {
+  for (const char* text : {"null", "{}", "[]", " [ ] ", "[[],[]]", R"({"a":{"b":[1,2,{}]},"c":"x,y[{\"","d":null})",
+                           R"(["\",","]"])", R"([{"a":1},{"a":2},{}])"}) {
+    const auto tree = parse_given(text);
+    ASSERT_TRUE(tree.ok()) << text;
+    const JsonExtent extent = extent_of(text);
+    EXPECT_EQ(extent.values, nodes_of(*tree)) << text;
+  }
+  EXPECT_EQ(extent_of("[[[]],[]]").depth, 3u);
+  EXPECT_EQ(extent_of("").values, 0u);
+  EXPECT_EQ(extent_of("\"never ends").values, 1u);
+  EXPECT_EQ(extent_of("a: 1\nb: 2\n").lines, 2u);
+}
+
+TEST(SortedMembers, AreSortedAtEveryDepth) {
+  json::object tree = json::parse(R"({"z":1,"a":[{"y":1,"b":{"d":[],"c":null}}],"B":{}})").as_object();
+  sort_members(tree);
+  EXPECT_EQ(json::serialize(tree), R"({"B":{},"a":[{"b":{"c":null,"d":[]},"y":1}],"z":1})");
 }
 
 TEST(Quantity, AsTheOriginal) {

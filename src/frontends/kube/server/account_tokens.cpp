@@ -30,8 +30,11 @@ std::int64_t number_at(const json::value& value, std::string_view name, std::int
 // The object that the claims bind the token to is still the same one.
 bool still_there(const Tables& tables, const json::value& claims, const std::string& ns) {
   const json::value* ours = member(claims, "kubernetes.io");
+  // A pod's token is as good as its pod: the node that it names beside is said, not judged, for it may be made anew.
+  const bool of_pod = ours && member(*ours, "pod");
   for (const auto& [word, type] : {std::pair{"pod", "pods"}, {"secret", "secrets"}, {"node", "nodes"}})
-    if (const json::value* bound = ours ? member(*ours, word) : nullptr) {
+    if (const json::value* bound = ours ? member(*ours, word) : nullptr;
+        bound && !(of_pod && std::string_view(word) == "node")) {
       const auto object = find(tables, type, std::string_view(word) == "node" ? "" : ns, text_in(*bound, "name"));
       if (!object || uid_text(object->meta.uid) != text_in(*bound, "uid"))
         return false;
@@ -92,15 +95,14 @@ std::optional<HttpResponse> answer_issuer(std::string_view path, const TokenPowe
   return HttpResponse{200, "application/json", json::serialize(said), {}};
 }
 
-void create_token(const Asked& request, const TokenPowers& powers, const std::string& token_id) {
+namespace {
+
+void answer_token(const Asked& request, const TokenPowers& powers, const std::string& token_id,
+                  const json::object& body) {
   const auto account = find_object(*request);
   if (!account)
     return answer_status(*request, Status::not_found(request->resource(), request->target.name));
-  auto body =
-      request->http().body.empty() ? Answered<json::object>(json::object()) : read_body(*request, request->http().body);
-  if (!body.ok())
-    return answer_status(*request, body.error());
-  const json::value* spec = body->if_contains("spec");
+  const json::value* spec = body.if_contains("spec");
   const auto reading = request->visit->read();
   const std::int64_t now = (reading->now + reading->wall_offset).us / 1'000'000;
   const std::int64_t life = spec ? number_at(*spec, "expirationSeconds", kLifeDefault) : kLifeDefault;
@@ -152,6 +154,18 @@ void create_token(const Asked& request, const TokenPowers& powers, const std::st
   out["status"] = {{"token", powers.sign(json::serialize(claims))},
                    {"expirationTimestamp", time_text(Instant{(now + life) * 1'000'000}, {})}};
   answer_tree(*request, out, 201);
+}
+
+}  // namespace
+
+void create_token(const Asked& request, const TokenPowers& powers, const std::string& token_id) {
+  if (!find_object(*request))
+    return answer_status(*request, Status::not_found(request->resource(), request->target.name));
+  if (request->http().body.empty())
+    return answer_token(request, powers, token_id, {});
+  read_body_then(request, [request, powers, token_id](const json::object& body) {
+    answer_token(request, powers, token_id, body);
+  });
 }
 
 }  // namespace lockstep::kube

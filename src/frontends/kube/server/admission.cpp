@@ -7,6 +7,7 @@
 #include "frontends/kube/admission/pod_security.h"
 #include "frontends/kube/admission/standard_parts.h"
 #include "frontends/kube/admission/webhooks.h"
+#include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/store/stored_object.h"
 
@@ -102,7 +103,31 @@ std::optional<Status> complete_new(const Request& request, json::object& tree) {
       return refused;
   if (request.kind->type == "persistentvolumeclaims")
     choose_storage_class(read->tables, tree);
+  if (request.kind->type == "ingresses.networking.k8s.io")
+    choose_ingress_class(read->tables, tree);
   return apply_limit_ranges(read->tables, request.kind->type, tree);
+}
+
+PolicyBook::MayUser policy_rights(std::shared_ptr<const RoleBook> roles) {
+  return [roles = std::move(roles)](const json::object& said, const cel::AccessQuestion& asked) {
+    KubeUser user;
+    if (asked.account.empty()) {
+      user.name = text_in(said, "username");
+      for (const json::value& group : list_in(said, "groups")) user.groups.emplace_back(text_of(group));
+    } else {
+      user.name = format("{}{}:{}", kAccountUser, asked.account_ns, asked.account);
+      user.groups = {std::string(kAccountGroup), format("{}:{}", kAccountGroup, asked.account_ns),
+                     std::string(kAuthenticated)};
+    }
+    return roles->allows(user, {.verb = asked.verb,
+                                .group = asked.group,
+                                .version = "*",
+                                .resource = asked.resource,
+                                .subresource = asked.subresource,
+                                .ns = asked.ns,
+                                .name = asked.name,
+                                .path = asked.path});
+  };
 }
 
 std::optional<Status> judge(Request& request, const Kinds& kinds, PolicyBook& policies, const json::object* object,
@@ -112,9 +137,15 @@ std::optional<Status> judge(Request& request, const Kinds& kinds, PolicyBook& po
     if (auto faults = expression_faults(request.kind->type, *object); !faults.empty())
       return Status::invalid({request.kind->group, request.kind->kind}, text_in(part(*object, "metadata"), "name"),
                              std::move(faults));
+  if (object && old && request.kind->type == "persistentvolumeclaims" && request.target.subresource.empty())
+    if (auto refused = check_claim_growth(read->tables, *object, *old))
+      return refused;
   const bool shapes_pod = !old || request.target.subresource == "ephemeralcontainers" || request.kind->type != "pods";
   if (object && shapes_pod && !is_connection(request) && request.target.subresource != "status")
     if (auto refused = check_pod_security(read->tables, request.kind->type, *object, request.warnings))
+      return refused;
+  if (request.kind->type == "priorityclasses.scheduling.k8s.io" && object)
+    if (auto refused = refuse_second_default(read->tables, *object, !old))
       return refused;
   if (request.kind->type == "namespaces" && object && old)
     add_warnings(request,

@@ -4,6 +4,7 @@
 #include "frontends/kube/admission/policies.h"
 #include "frontends/kube/server/kinds.h"
 #include "frontends/kube/server/request.h"
+#include "frontends/kube/server/role_book.h"
 
 namespace lockstep::kube {
 
@@ -17,6 +18,9 @@ json::object connection_options(const Request& request);
 // Fills in what other objects say of a new one: classes, limits. With its defaults, before it is validated. A Status:
 // it is refused.
 std::optional<Status> complete_new(const Request& request, json::object& tree);
+
+// Whom expressions of policies ask about rights.
+PolicyBook::MayUser policy_rights(std::shared_ptr<const RoleBook> roles);
 
 // The rules of namespaces and policies, when nothing of the object is to change any more. Warnings go to the request.
 std::optional<Status> judge(Request& request, const Kinds& kinds, PolicyBook& policies, const json::object* object,

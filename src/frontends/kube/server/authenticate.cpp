@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "frontends/kube/server/shown_token.h"
 #include "frontends/kube/server/target.h"
 
 namespace lockstep::kube {
 
 namespace {
-
-constexpr std::string_view kBearer = "Bearer ";
 
 KubeUser of_record(const User& user, bool admin) {
   KubeUser out;
@@ -41,19 +40,56 @@ std::vector<std::string> groups_of_account(std::string_view name) {
   return {std::string(kAccountGroup), format("{}:{}", kAccountGroup, ns)};
 }
 
+constexpr std::string_view kUserHeader = "impersonate-user", kGroupHeader = "impersonate-group",
+                           kUidHeader = "impersonate-uid", kExtraHeader = "impersonate-extra-";
+
+// Of a header that comes several times.
+std::vector<std::string> header_values(std::string_view header) {
+  std::vector<std::string> out;
+  for (const std::string& one : split(header, ',')) out.emplace_back(trim(one));
+  return out;
+}
+
+int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+// "example.com%2fproject", as a header's name has it, which is in lower case. What is badly written stays as it is.
+std::string extra_key(std::string_view written) {
+  std::string out;
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    if (written[i] != '%') {
+      out += written[i];
+      continue;
+    }
+    const int high = i + 2 < written.size() ? hex_digit(written[i + 1]) : -1;
+    const int low = i + 2 < written.size() ? hex_digit(written[i + 2]) : -1;
+    if (high < 0 || low < 0)
+      return std::string(written);
+    out += static_cast<char>(high << 4 | low);
+    i += 2;
+  }
+  return out;
+}
+
+// Source: k8s.io/apiserver pkg/endpoints/filters/impersonation.
 Answered<KubeUser> impersonated(const HttpRequest& http, KubeUser user, const RoleBook& roles) {
-  const std::string name = header_of(http, "impersonate-user");
-  std::vector<std::string> groups;
-  for (const std::string& group : split(header_of(http, "impersonate-group"), ',')) groups.emplace_back(trim(group));
+  const std::string name = header_of(http, kUserHeader), uid = header_of(http, kUidHeader);
+  std::vector<std::string> groups = header_values(header_of(http, kGroupHeader));
+  std::map<std::string, std::vector<std::string>> extra;
+  for (auto at = http.headers.lower_bound(kExtraHeader); at != http.headers.end(); ++at) {
+    if (!at->first.starts_with(kExtraHeader))
+      break;
+    extra[extra_key(std::string_view(at->first).substr(kExtraHeader.size()))] = header_values(at->second);
+  }
   if (name.empty()) {
-    if (!groups.empty() || !header_of(http, "impersonate-uid").empty())
+    if (!groups.empty() || !uid.empty() || !extra.empty())
       return Status::internal("requested impersonation without impersonating a user");
     return user;
   }
-  const auto check = [&](const std::string& resource, const std::string& what,
-                         const std::string& ns) -> std::optional<Status> {
-    const Attempt attempt{"impersonate", "", "v1", resource, "", ns, what, ""};
+  const auto judge = [&](const Attempt& attempt) -> std::optional<Status> {
     return roles.allows(user, attempt) ? std::nullopt : std::optional(refused(user, attempt));
+  };
+  const auto check = [&](const std::string& resource, const std::string& what, const std::string& ns) {
+    return judge({"impersonate", "", "v1", resource, "", ns, what, ""});
   };
   KubeUser out;
   out.name = name;
@@ -72,6 +108,16 @@ Answered<KubeUser> impersonated(const HttpRequest& http, KubeUser user, const Ro
     if (const auto no = check("groups", group, ""))
       return *no;
   out.groups = std::move(groups);
+  constexpr const char* kProofs = "authentication.k8s.io";
+  if (!uid.empty())
+    if (const auto no = judge({"impersonate", kProofs, "v1", "uids", "", "", uid, ""}))
+      return *no;
+  out.uid = uid;
+  for (const auto& [key, values] : extra)
+    for (const std::string& value : values)
+      if (const auto no = judge({"impersonate", kProofs, "v1", "userextras", key, "", value, ""}))
+        return *no;
+  out.extra = std::move(extra);
   const bool anonymous = name == kAnonymous;
   const std::string_view last = anonymous ? kUnauthenticated : kAuthenticated;
   if (std::find(out.groups.begin(), out.groups.end(), last) == out.groups.end())
@@ -85,10 +131,12 @@ Answered<KubeUser> authenticate(const FrontVisit& visit, const RoleBook& roles, 
   const HttpRequest& http = visit.request();
   const auto read = visit.read();
   KubeUser user{std::string(kAnonymous), "", {std::string(kUnauthenticated)}, {}};
-  const std::string shown = header_of(http, "authorization");
-  if (shown.starts_with(kBearer)) {  // says more than the connection, which may be shared
+  const auto shown = shown_token(http);
+  if (!shown.ok())
+    return Status::unauthorized();
+  if (!shown->empty()) {  // says more than the connection, which may be shared
     const std::int64_t now_s = (read->now + read->wall_offset).us / 1'000'000;
-    auto holder = holder_of(tokens, read->tables, trim(std::string_view(shown).substr(kBearer.size())), now_s);
+    auto holder = holder_of(tokens, read->tables, *shown, now_s);
     if (!holder || std::ranges::find(holder->audiences, kIssuer) == holder->audiences.end())
       return Status::unauthorized();
     user = std::move(holder->user);
@@ -97,7 +145,7 @@ Answered<KubeUser> authenticate(const FrontVisit& visit, const RoleBook& roles, 
     user = of_record(*read->caller, read->admin);
   } else if (http.peer.how == Peer::How::kCertificate && http.peer.certificate_role == kGuestRole) {
     user = of_guest(http.peer);
-  } else if (!shown.empty()) {
+  } else if (!header_of(http, "authorization").empty()) {
     return Status::unauthorized();
   }
   return impersonated(http, std::move(user), roles);

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "frontends/kube/machinery/builtin.h"
 #include "frontends/kube/machinery/defaulting.h"
+#include "frontends/kube/machinery/json_extent.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/names.h"
 #include "frontends/kube/machinery/protobuf.h"
@@ -15,7 +16,15 @@ namespace lockstep::kube {
 
 namespace {
 
+constexpr std::size_t kLongValues = 500;  // a body with more is read aside, however short its text
+constexpr std::size_t kOptionsBytes = 64 << 10;
+
 Answered<json::value> parsed(const std::string& text) {
+  if (const std::size_t values = extent_of(text).values; values > kValuesMax) {
+    Status status = Status::too_large(0);
+    status.message = format("Request entity too large: it has {} values, limit is {}", values, kValuesMax);
+    return status;
+  }
   auto value = parse_given(text);
   if (!value.ok())
     return Status::bad_request("the body is no JSON: " + value.error().message);
@@ -64,6 +73,30 @@ bool is_protobuf(const Request& request) {
 
 }  // namespace
 
+bool has_long_body(const Request& request) {
+  const std::string& body = request.http().body;
+  if (body.size() > kReadAtOnce)
+    return true;
+  const JsonExtent extent = extent_of(body);
+  return extent.values + extent.lines > kLongValues;
+}
+
+void read_body_then(const Asked& request, std::function<void(json::object)> then) {
+  const auto read = [request] { return read_body(*request, request->http().body); };
+  const auto go_on = [request, then = std::move(then)](Answered<json::object> body) {
+    if (!body.ok())
+      return answer_status(*request, body.error());
+    then(std::move(*body));
+  };
+  if (!has_long_body(*request))
+    return go_on(read());
+  const auto body = std::make_shared<std::optional<Answered<json::object>>>();
+  const auto taken =
+      request->visit->aside([read, body] { body->emplace(read()); }, [go_on, body] { go_on(std::move(**body)); });
+  if (!taken.ok())
+    answer_status(*request, Status::too_many_requests(taken.error().message, 1));
+}
+
 Answered<json::object> read_body(const Request& request, const std::string& body) {
   std::string api_version;
   const ShownAs sent = sent_kind(request, api_version);
@@ -93,6 +126,8 @@ Answered<json::value> read_patch(const Request& request) { return parsed(request
 
 Answered<json::object> read_options(const Request& request) {
   constexpr const char* kKind = "DeleteOptions";
+  if (request.http().body.size() > kOptionsBytes)
+    return Status::too_large(kOptionsBytes);
   if (is_protobuf(request)) {
     auto tree = decode_protobuf(request.http().body, "v1", "DeleteOptions");
     if (!tree.ok())
@@ -112,15 +147,42 @@ Answered<json::object> read_options(const Request& request) {
   return std::move(tree);
 }
 
+namespace {
+
+Status cannot_be_handled(const Request& request, const std::string& why) {
+  return Status::bad_request(format("{} in version \"{}\" cannot be handled as a {}: {}", request.kind->kind,
+                                    request.kind->version, request.kind->kind, why));
+}
+
+// Types, canonical forms and defaults of an object that has no other fields than its kind.
+std::optional<Status> settle_pruned(const Request& request, json::object& tree) {
+  const Schema& schema = *request.kind->schema;
+  if (!request.kind->custom) {
+    if (const auto settled = settle(tree, schema); !settled.ok())
+      return cannot_be_handled(request, settled.error().message);
+  } else if (json::value* metadata = tree.if_contains("metadata"); metadata && metadata->is_object()) {
+    if (const auto settled = settle(metadata->get_object(), *builtin_schema(kObjectMetaName)); !settled.ok())
+      return cannot_be_handled(request, settled.error().message);
+  }
+  fill_defaults(tree, schema, request.now);
+  if (request.kind->custom)
+    sort_members(tree);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Status> settle_made(const Request& request, json::object& tree) {
+  if (!request.kind->schema)
+    return std::nullopt;
+  prune(tree, *request.kind->schema);
+  return settle_pruned(request, tree);
+}
+
 std::optional<Status> settle_object(Request& request, json::object& tree, std::string_view text) {
   if (!request.kind->schema)
     return std::nullopt;
-  const Schema& schema = *request.kind->schema;
-  const auto refused = [&](const std::string& why) {
-    return Status::bad_request(format("{} in version \"{}\" cannot be handled as a {}: {}", request.kind->kind,
-                                      request.kind->version, request.kind->kind, why));
-  };
-  const std::vector<std::string> unknown = prune(tree, schema);
+  const std::vector<std::string> unknown = prune(tree, *request.kind->schema);
   const std::string level = query_of(request.http(), "fieldValidation");
   if (level != "Ignore") {
     const bool is_json = !text.empty() && !is_protobuf(request) && !is_yaml(request);
@@ -131,19 +193,10 @@ std::optional<Status> settle_object(Request& request, json::object& tree, std::s
       errors.insert(errors.begin(), first.begin(), first.end());
     }
     if (!errors.empty() && level == "Strict")
-      return refused(strict_message(errors));
+      return cannot_be_handled(request, strict_message(errors));
     request.warnings = errors;  // of the last try alone
   }
-  if (!request.kind->custom) {
-    if (const auto settled = settle(tree, schema); !settled.ok())
-      return refused(settled.error().message);
-  } else if (json::value* metadata = tree.if_contains("metadata"); metadata && metadata->is_object()) {
-    if (const auto settled = settle(metadata->get_object(), *builtin_schema(kObjectMetaName)); !settled.ok())
-      return refused(settled.error().message);
-  }
-  const auto read = request.visit->read();
-  fill_defaults(tree, schema, WallTime{(read->now + read->wall_offset).us});
-  return std::nullopt;
+  return settle_pruned(request, tree);
 }
 
 void validate_object(const Request& request, const json::object& tree, const json::object* old, FieldErrors& out) {
@@ -163,12 +216,7 @@ void validate_object(const Request& request, const json::object& tree, const jso
   if (!request.kind->schema)
     return;
   const auto& custom = request.kind->custom;
-  found = custom ? validate_custom(json::value(tree), *request.kind->schema, custom->definition->patterns)
-                 : validate_fields(tree, *request.kind->schema);
-  if (custom && found.empty() && !custom->rules.empty()) {
-    const json::value before = old ? json::value(*old) : json::value();
-    found = custom->rules.validate(json::value(tree), old ? &before : nullptr, *request.kind->schema);
-  }
+  found = custom ? custom->faults(tree, old) : validate_fields(tree, *request.kind->schema);
   out.insert(out.end(), found.begin(), found.end());
 }
 

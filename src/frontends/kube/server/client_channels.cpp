@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "frontends/kube/machinery/encodings.h"
+#include "frontends/kube/server/shown_token.h"
 #include "frontends/kube/server/target.h"
 
 namespace lockstep::kube {
@@ -12,9 +13,6 @@ namespace {
 
 constexpr unsigned kCloseSignal = 255;  // "v5.channel.k8s.io": no more of the channel whose number follows
 constexpr std::string_view kChannelWords[] = {"stdin", "stdout", "stderr", "error", "resize"};
-
-// A client who sends what has to be answered, and never reads.
-constexpr std::size_t kUnreadMost = 4 * kStreamHighWater;
 
 // What both protocols do with their connection.
 class StreamChannels : public ClientChannels {
@@ -178,11 +176,21 @@ class SpdyChannels final : public StreamChannels {
 
 }  // namespace
 
-std::string chosen_protocol(const std::string& offered, std::initializer_list<std::string_view> spoken) {
+std::string chosen_protocol(const std::string& offered, const Protocols& spoken) {
   for (const std::string& one : split(offered, ','))
     if (std::ranges::find(spoken, trim(one)) != spoken.end())
       return std::string(trim(one));
   return {};
+}
+
+std::map<std::string, std::string> web_socket_answer(const HttpRequest& http,
+                                                     const std::function<std::string(std::string_view)>& sha1,
+                                                     const std::string& protocol) {
+  std::map<std::string, std::string> out{
+      {"Sec-WebSocket-Accept", web_socket_accept(header_of(http, "sec-websocket-key"), sha1)}};
+  if (!protocol.empty())
+    out["Sec-WebSocket-Protocol"] = protocol;
+  return out;
 }
 
 bool asks_for(const HttpRequest& http, std::string_view upgrade) {
@@ -199,17 +207,15 @@ bool is_since_version_4(std::string_view protocol) {
 
 std::unique_ptr<ClientChannels> web_socket_channels(const HttpRequest& http,
                                                     const std::function<std::string(std::string_view)>& sha1,
-                                                    Greets greets) {
-  const std::string protocol = chosen_protocol(header_of(http, "sec-websocket-protocol"),
-                                               {"v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io",
-                                                "v4.base64.channel.k8s.io", "base64.channel.k8s.io"});
-  if (protocol.empty())
+                                                    const Protocols& spoken, Greets greets) {
+  const std::string offered = offered_protocols(http);
+  const std::string protocol = chosen_protocol(offered, spoken);
+  if (protocol.empty() && !offered.empty())
     return nullptr;
   auto out = std::make_unique<WebSocketChannels>(protocol.find("base64") != protocol.npos, greets);
   out->protocol = "websocket";
   out->told_in_status = is_since_version_4(protocol);
-  out->headers = {{"Sec-WebSocket-Accept", web_socket_accept(header_of(http, "sec-websocket-key"), sha1)},
-                  {"Sec-WebSocket-Protocol", protocol}};
+  out->headers = web_socket_answer(http, sha1, protocol);
   return out;
 }
 

@@ -39,6 +39,28 @@ std::size_t waits_when_cut_off(ClientChannels& channels, const std::string& piec
   return gone ? client.waiting : 0;
 }
 
+// The first of what a client offers that is spoken; who offers nothing speaks in bytes, as clients did before there
+// were names.
+TEST(ClientChannels, ProtocolsOfWebSockets) {
+  const auto chosen = [](const char* offered, const Protocols& spoken = kExecProtocols) {
+    const auto out = web_socket_channels(
+        asked({{"upgrade", "websocket"}, {"sec-websocket-protocol", offered}}), [](std::string_view) { return ""; },
+        spoken);
+    if (!out)
+      return std::string("none");
+    const auto said = out->headers.find("Sec-WebSocket-Protocol");
+    return (said == out->headers.end() ? "" : said->second) + (out->told_in_status ? " status" : " words");
+  };
+  EXPECT_EQ(chosen(""), " words");
+  EXPECT_EQ(chosen("channel.k8s.io"), "channel.k8s.io words");
+  EXPECT_EQ(chosen("base64.channel.k8s.io"), "base64.channel.k8s.io words");
+  EXPECT_EQ(chosen("v4.base64.channel.k8s.io, v4.channel.k8s.io"), "v4.base64.channel.k8s.io status");
+  EXPECT_EQ(chosen("v9.channel.k8s.io,v5.channel.k8s.io"), "v5.channel.k8s.io status");
+  EXPECT_EQ(chosen("base64url.bearer.authorization.k8s.io.YQ, v5.channel.k8s.io"), "v5.channel.k8s.io status");
+  EXPECT_EQ(chosen("v9.channel.k8s.io"), "none");
+  EXPECT_EQ(chosen("channel.k8s.io", {"v4.channel.k8s.io"}), "none");
+}
+
 TEST(ClientChannels, WhoNeverReadsAnswersToPingsIsCutOff) {
   const std::string ping = "\x89\x85" + std::string(4, '\0') + "hello";  // masked by nothing
   const auto socket = web_socket_channels(asked({{"sec-websocket-protocol", "v5.channel.k8s.io"}}),

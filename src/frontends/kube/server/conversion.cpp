@@ -213,10 +213,20 @@ void convert_for(const Asked& request, const ConversionTools& tools, std::vector
 
 void convert_to_stored(const Asked& request, const ConversionTools& tools, json::object tree,
                        std::function<void(Answered<json::object>)> then) {
-  const std::string& storage = request->kind->custom->definition->storage().name;
+  convert_tree(request, tools, std::move(tree), request->kind->version,
+               request->kind->custom->definition->storage().name, std::move(then));
+}
+
+void convert_tree(const Asked& request, const ConversionTools& tools, json::object tree, const std::string& from,
+                  const std::string& to, std::function<void(Answered<json::object>)> then) {
+  if (!is_converted_by_webhook(*request->kind)) {
+    tree.erase("kind");
+    tree.erase("apiVersion");
+    return then(std::move(tree));
+  }
   std::vector<json::object> one;
-  one.push_back(with_version(std::move(tree), *request->kind, request->kind->version));
-  ask_webhook(request, tools, request->kind->version, storage, std::move(one),
+  one.push_back(with_version(std::move(tree), *request->kind, from));
+  ask_webhook(request, tools, from, to, std::move(one),
               [then = std::move(then)](Answered<std::vector<json::object>> made) {
                 if (!made.ok())
                   return then(made.error());
@@ -236,12 +246,12 @@ struct WatchBell::Follower {
   bool over = false;
 };
 
-void WatchBell::follow(const std::shared_ptr<FrontVisit>& visit, HttpResponse head, Pull pull, Duration longest,
+void WatchBell::follow(const std::shared_ptr<FrontVisit>& visit, const Opens& opens, Pull pull, Duration longest,
                        const std::shared_ptr<std::function<void()>>& wake) {
   if (!hands_ || all_.size() >= kWatchesMax)
     return answer_status(*visit, Status::too_many_requests("too many watches are open", 1));
   auto one = std::make_shared<Follower>();
-  one->stream = visit->open(std::move(head));
+  one->stream = opens(*visit);
   if (!one->stream)
     return;
   one->pull = std::move(pull);

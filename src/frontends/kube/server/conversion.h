@@ -33,15 +33,20 @@ void convert_for(const Asked& request, const ConversionTools& tools, std::vector
 // Whether convert_for() would ask.
 bool is_to_be_converted(const Request& request, const Object& object);
 
-// A tree in the request's version, in the one that is stored.
+// A tree of one version of a custom resource in another, without kind and apiVersion.
+void convert_tree(const Asked& request, const ConversionTools& tools, json::object tree, const std::string& from,
+                  const std::string& to, std::function<void(Answered<json::object>)> then);
+// From the request's version to the one that is stored.
 void convert_to_stored(const Asked& request, const ConversionTools& tools, json::object tree,
                        std::function<void(Answered<json::object>)> then);
 
-// Watches of such kinds: what they have to say waits for a webhook, so they are woken by more than changes.
+// Watches of such kinds: what they have to say waits for a webhook, so they are woken by more than changes. And watches
+// whose client takes them as messages.
 class WatchBell final : public FrontReader, public std::enable_shared_from_this<WatchBell> {
  public:
+  using Opens = std::function<std::unique_ptr<Stream>(FrontVisit&)>;  // null: the client is gone
   // Writes what is pulled: now, with each change of the cluster, and when `wake` is called.
-  void follow(const std::shared_ptr<FrontVisit>& visit, HttpResponse head, Pull pull, Duration longest,
+  void follow(const std::shared_ptr<FrontVisit>& visit, const Opens& opens, Pull pull, Duration longest,
               const std::shared_ptr<std::function<void()>>& wake);
 
   void begin(const Tables&) override {}

@@ -1,11 +1,13 @@
 #include "frontends/kube/server/discovery.h"
 
 #include <algorithm>
+#include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "base/text.h"
 #include "frontends/kube/machinery/discovery.h"
 #include "frontends/kube/machinery/openapi.h"
+#include "frontends/kube/server/health.h"
 #include "frontends/kube/server/target.h"
 
 namespace lockstep::kube {
@@ -46,11 +48,28 @@ std::string aggregated_version(const HttpRequest& http) {
   return {};
 }
 
+json::object path_list(const std::vector<const Resource*>& resources) {
+  std::vector<std::string> paths = health_paths();
+  for (const char* path : {"/.well-known/openid-configuration", "/api", "/apis", "/metrics", "/openapi/v2",
+                           "/openapi/v3", "/openid/v1/jwks", "/version"})
+    paths.emplace_back(path);
+  for (const Resource* resource : resources) {
+    if (!resource->group.empty())
+      paths.push_back("/apis/" + resource->group);
+    paths.push_back("/" + openapi_v3_path(resource->group, resource->version));
+  }
+  std::ranges::sort(paths);
+  const auto twice = std::ranges::unique(paths);
+  paths.erase(twice.begin(), twice.end());
+  return {{"paths", json::array(paths.begin(), paths.end())}};
+}
+
 }  // namespace
 
 std::optional<HttpResponse> Discovery::answer(const HttpRequest& http) {
-  std::string path = http.path;
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  const std::string path = plain_path(http);
+  if (path == "/" || path == "/index.html")
+    return json_answer(path_list(resources_of(kinds_)));
   if (path == "/version")
     return json_answer({{"major", "1"},
                         {"minor", "34"},

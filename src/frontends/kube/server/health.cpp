@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "frontends/kube/server/target.h"
 
 namespace lockstep::kube {
 
 namespace {
 
+constexpr std::string_view kHealthNames[] = {"healthz", "livez", "readyz"};
 // By the names under which scripts look for them. Source: kubernetes.io/docs/reference/using-api/health-checks.
 constexpr std::string_view kChecks[] = {"ping",
                                         "log",
@@ -39,13 +41,23 @@ HttpResponse plain(int status, std::string text) {
 
 }  // namespace
 
+std::vector<std::string> health_paths() {
+  std::vector<std::string> out;
+  for (const std::string_view name : kHealthNames) {
+    out.push_back(format("/{}", name));
+    for (const std::string_view check : kChecks) out.push_back(format("/{}/{}", name, check));
+  }
+  return out;
+}
+
 std::optional<HttpResponse> health_answer(const HttpRequest& http) {
-  for (const std::string_view name : {"healthz", "livez", "readyz"}) {
+  const std::string path = plain_path(http);
+  for (const std::string_view name : kHealthNames) {
     const std::string root = "/" + std::string(name);
-    if (http.path != root && !http.path.starts_with(root + "/"))
+    if (path != root && !path.starts_with(root + "/"))
       continue;
-    if (http.path != root && http.path != root + "/")
-      return std::ranges::find(kChecks, std::string_view(http.path).substr(root.size() + 1)) == std::end(kChecks)
+    if (path != root)
+      return std::ranges::find(kChecks, std::string_view(path).substr(root.size() + 1)) == std::end(kChecks)
                  ? plain(404, "404 page not found\n")
                  : plain(200, "ok");
     if (!http.query.contains("verbose"))

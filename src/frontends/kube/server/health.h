@@ -3,11 +3,14 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "ports/http.h"
 
 namespace lockstep::kube {
 
+std::vector<std::string> health_paths();  // of all checks
 // Nothing: the path is another.
 std::optional<HttpResponse> health_answer(const HttpRequest& http);
 

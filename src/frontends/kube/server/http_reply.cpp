@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/http_head.h"
 #include "base/text.h"
 
 namespace lockstep::kube {
@@ -10,44 +11,6 @@ namespace {
 
 constexpr std::size_t kHeadMax = 64 << 10, kChunkLineMax = 1 << 10, kTrailersMax = 64;
 constexpr int kSwitching = 101, kNoContent = 204, kNotModified = 304;
-
-bool is_name(std::string_view name) {
-  return !name.empty() && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-  });
-}
-
-bool is_value(std::string_view value) {
-  return std::ranges::none_of(value,
-                              [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; });
-}
-
-Result<HttpReplyReader::Head> parse_head(std::string_view text) {
-  HttpReplyReader::Head out;
-  bool first = true;
-  for (std::string line : split(text, '\n')) {
-    if (line.ends_with('\r'))
-      line.pop_back();
-    if (std::exchange(first, false)) {
-      const auto code = line.size() >= 12 && line.starts_with("HTTP/1.") ? parse_uint(line.substr(9, 3)) : std::nullopt;
-      if (!code || *code < 100 || *code > 599 || (line.size() > 12 && line[12] != ' '))
-        return invalid("its first line is none of HTTP/1.1");
-      out.status = static_cast<int>(*code);
-      continue;
-    }
-    if (line.empty())
-      continue;
-    const std::size_t colon = line.find(':');
-    const std::string_view name = std::string_view(line).substr(0, colon);
-    const std::string_view value =
-        colon == line.npos ? std::string_view() : trim(std::string_view(line).substr(colon + 1));
-    if (colon == line.npos || !is_name(name) || !is_value(value))
-      return invalid("one of its headers is none");
-    out.headers.emplace_back(lower(name), value);
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -68,26 +31,22 @@ Result<bool> HttpReplyReader::read_head() {
     return in_.size() > kHeadMax ? Result<bool>(invalid("its head is too long")) : Result<bool>(false);
   if (end > kHeadMax)
     return invalid("its head is too long");
-  const Head head = TRY(parse_head(std::string_view(in_).substr(0, end)));
+  HttpReplyHead read = TRY(parse_reply_head(std::string_view(in_).substr(0, end)));
   in_.erase(0, end + size);
-  if (head.status < 200 && head.status != kSwitching)
+  if (read.status < 200 && read.status != kSwitching)
     return true;
-  const std::string length = head.value("content-length"), coding = lower(head.value("transfer-encoding"));
-  const auto number = parse_uint(length);
-  if (!length.empty() && !number)
-    return invalid("the length of its body is no number");
-  const bool none = without_body_ || head.status == kNoContent || head.status == kNotModified;
+  const Head head{read.status, std::move(read.fields)};
+  const auto length = read.framing.length();
+  const bool none = without_body_ || head.status == kNoContent || head.status == kNotModified || length == 0;
   if (head.status == kSwitching)
     stage_ = Stage::kUntilClose;
-  else if (none || (coding.empty() && number && *number == 0))
+  else if (none)
     stage_ = Stage::kOver;
-  else if (coding.ends_with("chunked"))
+  else if (read.framing.chunked())
     stage_ = Stage::kChunkSize;
-  else if (number && coding.empty())
-    stage_ = Stage::kLength;
   else
-    stage_ = Stage::kUntilClose;
-  left_ = number.value_or(0);
+    stage_ = length ? Stage::kLength : Stage::kUntilClose;
+  left_ = length.value_or(0);
   sink_.head(head);
   if (stage_ == Stage::kOver)
     sink_.end();
@@ -100,8 +59,9 @@ Result<bool> HttpReplyReader::take_line(std::string& line, std::size_t most) {
     return in_.size() > most ? Result<bool>(invalid("a line of its body is too long")) : Result<bool>(false);
   line = in_.substr(0, end);
   in_.erase(0, end + 1);
-  if (line.ends_with('\r'))
-    line.pop_back();
+  if (!line.ends_with('\r'))
+    return invalid("a line of its body ends without a carriage return");
+  line.pop_back();
   return true;
 }
 
@@ -109,12 +69,10 @@ Result<bool> HttpReplyReader::read_chunk_size() {
   std::string line;
   if (!TRY(take_line(line, kChunkLineMax)))
     return false;
-  const std::string_view digits = trim(std::string_view(line).substr(0, line.find(';')));
-  if (digits.empty() || digits.size() > 15 || digits.find_first_not_of("0123456789abcdefABCDEF") != digits.npos)
+  const auto size = parse_chunk_line(line);
+  if (!size)
     return invalid("the size of a chunk is no number");
-  left_ = 0;
-  for (const char c : digits)
-    left_ = left_ * 16 + static_cast<std::uint64_t>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+  left_ = *size;
   stage_ = left_ == 0 ? Stage::kTrailer : Stage::kChunk;
   return true;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "frontends/kube/machinery/builtin.h"
+#include "frontends/kube/machinery/custom_validation.h"
 
 namespace lockstep::kube {
 
@@ -60,6 +61,13 @@ std::tuple<int, std::int64_t, std::int64_t> rank_of(std::string_view version) {
 }
 
 }  // namespace
+
+FieldErrors CustomParts::faults(const json::object& tree, const json::object* old) const {
+  const json::value now(tree), before = old ? json::value(*old) : json::value();
+  const json::value* then = old ? &before : nullptr;
+  FieldErrors found = validate_custom(now, *version->schema, definition->patterns, then);
+  return found.empty() && !rules.empty() ? rules.validate(now, then, *version->schema) : found;
+}
 
 std::vector<Kind> built_in_kinds() {
   std::vector<Kind> out;

@@ -23,6 +23,9 @@ struct CustomParts {
   json::value conversion;     // of the definition, where a webhook makes one version of another; else null
   // Objects may note which version they are in: conversion.h. So their text is no longer what is shown.
   bool notes_version = false;
+
+  // What the definition has against an object; old: what it replaces, null = it is new.
+  FieldErrors faults(const json::object& tree, const json::object* old) const;
 };
 
 // A resource as it is served: how its objects are stored, and by which fields they are found.

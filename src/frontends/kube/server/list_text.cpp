@@ -53,7 +53,7 @@ void ListText::end(std::string& out, std::string_view end) {
   else if (form_ == ListForm::kIndented)
     indenter_.feed(end, out);
   else
-    out += end;
+    (out += end) += '\n';
 }
 
 }  // namespace lockstep::kube

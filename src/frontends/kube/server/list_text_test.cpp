@@ -22,7 +22,7 @@ std::string written(ListForm form, std::string_view head, const std::vector<std:
 TEST(ListText, Indented) {
   const std::vector<std::string> items{R"({"a":{},"b":[1]})", R"({"c":"{\"d\":1}"})"};
   std::string whole = std::string(kHead) + items[0] + "," + items[1] + "]}";
-  EXPECT_EQ(written(ListForm::kPlain, kHead, items), whole);
+  EXPECT_EQ(written(ListForm::kPlain, kHead, items), whole + "\n");
   EXPECT_EQ(written(ListForm::kIndented, kHead, items), indented(whole));
   EXPECT_EQ(written(ListForm::kIndented, kHead, {}), indented(std::string(kHead) + "]}"));
 }

@@ -161,6 +161,8 @@ void list_measured(const Asked& request) {
       if (!shown)
         continue;
       out += std::exchange(any, true) ? "," : "";
+      if (!as_table(*request))  // the list says what they are
+        for (const char* said : {"kind", "apiVersion"}) shown->tree.erase(said);
       out += json::serialize(as_table(*request) ? row_of(std::move(*shown)) : std::move(shown->tree));
     }
     if (done < objects.size())

@@ -6,6 +6,7 @@
 #include "frontends/kube/kinds/pod_view.h"
 #include "frontends/kube/kinds/types.h"
 #include "frontends/kube/server/request.h"
+#include "frontends/kube/server/shown_token.h"
 #include "model/job.h"
 
 namespace lockstep::kube {
@@ -175,8 +176,10 @@ std::string passed_head(const HttpRequest& http, const KubeUser& user, std::stri
     out += format("{}: {}\r\n", name, plain_value(value));
   };
   for (const auto& [name, value] : http.headers)
-    if (!stays(name))
+    if (!stays(name) && name != kProtocolsHeader)
       add(name, value);
+  if (const std::string protocols = offered_protocols(http); !protocols.empty())
+    add(kProtocolsHeader, protocols);
   add("X-Remote-User", user.name);
   if (!user.uid.empty())
     add("X-Remote-Uid", user.uid);

@@ -169,6 +169,18 @@ Status cannot_bind(const Object& pod, const std::string& why) {
   return Status::conflict({"", "pods/binding"}, pod.meta.name, why);
 }
 
+// Somebody has found a place for it.
+void put_scheduled(json::object& tree, const std::string& time) {
+  json::array conditions;
+  for (const json::value& one : list_in(part(tree, "status"), "conditions"))
+    if (text_in(one, "type") != "PodScheduled")
+      conditions.push_back(one);
+  conditions.push_back(
+      {{"type", "PodScheduled"}, {"status", "True"}, {"lastProbeTime", nullptr}, {"lastTransitionTime", time}});
+  json::value& status = tree["status"];
+  (status.is_object() ? status.get_object() : status.emplace_object())["conditions"] = std::move(conditions);
+}
+
 void try_bind(const Asked& request, const std::string& name, const std::string& node, int tries) {
   const Ref<Object> pod = pod_named(*request, name);
   if (!pod)
@@ -192,12 +204,19 @@ void try_bind(const Asked& request, const std::string& name, const std::string& 
     bodies.emplace_back(std::move(change));
   } else {
     tree["spec"].as_object()["nodeName"] = node;
+    json::object bound = tree;
     auto work = pod_work(read->tables, read->now, std::move(tree), pod->meta.seq);
     if (!work.ok())
       return answer_status(*request, status_of(work.error(), kPodResource, name));
     if (!work->waits.empty() && !work->failed)
       return answer_status(*request, cannot_bind(*pod, work->waits));
-    bodies.push_back(std::move(work->body));
+    // What the node refuses is bound first, and fails then: who watches pods that have not failed is told its place.
+    if (work->failed) {
+      put_scheduled(bound, time_text(read->now, wall_offset_of(*read)));
+      bodies.emplace_back(PutObject{object_of("pods", std::move(bound)), pod->meta.seq});
+    } else {
+      bodies.push_back(std::move(work->body));
+    }
   }
   if (request->dry_run)
     return answer_success(*request);
@@ -214,29 +233,21 @@ void try_bind(const Asked& request, const std::string& name, const std::string& 
 
 }  // namespace
 
-void bind_pod(const Asked& request) {
-  const auto body = read_body(*request, request->http().body);
-  if (!body.ok())
-    return answer_status(*request, body.error());
-  const std::string said = text_in(part(*body, "metadata"), "name");
+namespace {
+
+void bind_as(const Asked& request, const json::object& body) {
+  const std::string said = text_in(part(body, "metadata"), "name");
   if (!request->target.subresource.empty() && !said.empty() && said != request->target.name)
     return answer_status(*request, Status::bad_request("name in URL does not match name in Binding object"));
   const std::string name = request->target.subresource.empty() ? said : request->target.name;
-  const std::string node = text_in(part(*body, "target"), "name"), kind = text_in(part(*body, "target"), "kind");
+  const std::string node = text_in(part(body, "target"), "name"), kind = text_in(part(body, "target"), "kind");
   if (name.empty() || node.empty() || (!kind.empty() && kind != "Node"))
     return answer_status(
         *request, Status::invalid({"", "Binding"}, name, {{"FieldValueRequired", "Required value", "target.name"}}));
   try_bind(request, name, node, kAgain);
 }
 
-void evict_pod(const Asked& request) {
-  json::object body;
-  if (!request->http().body.empty()) {
-    auto read = read_body(*request, request->http().body);
-    if (!read.ok())
-      return answer_status(*request, read.error());
-    body = std::move(*read);
-  }
+void evict_as(const Asked& request, const json::object& body) {
   const std::string name = text_in(part(body, "metadata"), "name");
   if (!name.empty() && name != request->target.name)
     return answer_status(*request, Status::bad_request("name in URL does not match name in Eviction object"));
@@ -248,6 +259,18 @@ void evict_pod(const Asked& request) {
       request,
       {integer_in(options, "gracePeriodSeconds"), text_in(conditions, "uid"), text_in(conditions, "resourceVersion")},
       kAgain);
+}
+
+}  // namespace
+
+void bind_pod(const Asked& request) {
+  read_body_then(request, [request](const json::object& body) { bind_as(request, body); });
+}
+
+void evict_pod(const Asked& request) {
+  if (request->http().body.empty())
+    return evict_as(request, {});
+  read_body_then(request, [request](const json::object& body) { evict_as(request, body); });
 }
 
 }  // namespace lockstep::kube

@@ -64,6 +64,7 @@ class PodFiles {
       }
     if (const json::value& shared = part(spec_of(tree_), "hostUsers"); shared.is_bool() && !shared.get_bool())
       wait("", kCreating, "hostUsers: false: nodes here have no user namespaces for pods");
+    check_runtime();
     json::object out{
         {"volumes", std::move(volumes_)}, {"variables", std::move(variables_)}, {"waits", std::move(waits_)}};
     json::value changed = json::parse(encode_front_end_files(changes()));
@@ -99,6 +100,25 @@ class PodFiles {
     if (const json::object* data = member_object(body, "binaryData"); data && type == kMaps)
       for (const auto& [key, value] : *data) out[std::string(key)] = text_of(value);
     return out;
+  }
+
+  // --- what runs it ---
+
+  // Nodes have runc, which shows a container the GPUs of its pod as well. What asks for another asks to be kept apart
+  // by it. Source: kubernetes.io/docs/concepts/containers/runtime-class.
+  void check_runtime() {
+    constexpr const char* kHandlers[] = {"runc", "nvidia"};
+    const std::string name = text_in(spec_of(tree_), "runtimeClassName");
+    if (name.empty())
+      return;
+    const auto at = tables_.objects.find({"runtimeclasses.node.k8s.io", "", name});
+    if (at == tables_.objects.end())
+      return wait("", kCreating, format("Failed to create pod sandbox: RuntimeClass \"{}\" not found", name));
+    const std::string handler = text_in(parse_own(at->second->body.get()), "handler");
+    if (std::ranges::find(kHandlers, handler) == std::end(kHandlers))
+      wait("", kCreating,
+           format("Failed to create pod sandbox: no runtime for \"{}\" is configured: nodes have {}", handler,
+                  join(std::vector<std::string>(std::begin(kHandlers), std::end(kHandlers)), " and ")));
   }
 
   // --- images ---
@@ -156,6 +176,10 @@ class PodFiles {
     FrontEndFiles out;
     out.logins = logins();
     out.added = added_containers_of(tree_);
+    constexpr std::size_t kFileNameMax = 255;
+    if (std::string folder = format("{}_{}_{}", ns(), pod_.meta.name, uid_text(pod_.meta.uid));
+        folder.size() <= kFileNameMax)
+      out.log_folder = std::move(folder);
     if (!records_.job)
       return out;
     const GroupSpec& group = records_.job->spec->groups.front();

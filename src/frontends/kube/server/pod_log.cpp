@@ -103,10 +103,14 @@ class LogTalk final : public Conversation {
     if (over_ || form_ == Form::kBody)
       return;
     const auto read = reader_.feed(bytes, [this](const WebSocketMessage& one) {
+      if (over_)
+        return;
       if (one.kind == WebSocketMessage::Kind::kClose)
         end();
+      else if (one.kind == WebSocketMessage::Kind::kPing)
+        client_->write(web_socket_frame(WebSocketMessage::Kind::kPong, one.data));
     });
-    if (!read.ok())
+    if (!read.ok() || client_->unsent() > kUnreadMost)
       end();
   }
 
@@ -145,11 +149,7 @@ void tell_log(const Asked& request, const StreamTools& tools, std::unique_ptr<St
     const std::string protocol =
         chosen_protocol(header_of(http, "sec-websocket-protocol"), {"binary.k8s.io", "base64.binary.k8s.io"});
     form = protocol.starts_with("base64") ? Form::kText : Form::kBinary;
-    std::map<std::string, std::string> headers{
-        {"Sec-WebSocket-Accept", web_socket_accept(header_of(http, "sec-websocket-key"), tools.sha1)}};
-    if (!protocol.empty())
-      headers["Sec-WebSocket-Protocol"] = protocol;
-    client = request->visit->upgrade("websocket", headers);
+    client = request->visit->upgrade("websocket", web_socket_answer(http, tools.sha1, protocol));
   } else {
     client = request->visit->open({200, "text/plain", "", {{"Cache-Control", "no-cache, private"}}});
   }

@@ -11,7 +11,7 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::string_view kProtocol = "portforward.k8s.io", kTunnel = "SPDY/3.1+portforward.k8s.io";
-constexpr std::string_view kChannels = "v4.channel.k8s.io";
+const Protocols kChannels = {"v4.channel.k8s.io", "v4.base64.channel.k8s.io"};
 constexpr std::size_t kPortsMost = 16;
 
 // Source: what `kubectl port-forward` prints of a real node's.
@@ -363,7 +363,9 @@ std::optional<std::vector<std::uint16_t>> ports_in(const HttpRequest& http) {
 // Whether it is one of those. It is answered then.
 bool forwarded_by_channels(const Asked& request, const StreamTools& tools, const ContainerAsk& ask) {
   const HttpRequest& http = request->http();
-  if (!asks_for(http, "websocket") || chosen_protocol(header_of(http, "sec-websocket-protocol"), {kChannels}).empty())
+  auto channels =
+      asks_for(http, "websocket") ? web_socket_channels(http, tools.sha1, kChannels, Greets::kNot) : nullptr;
+  if (!channels)
     return false;
   auto ports = ports_in(http);
   if (!ports) {
@@ -371,7 +373,6 @@ bool forwarded_by_channels(const Asked& request, const StreamTools& tools, const
                                 "query parameter \"ports\" names the ports, at most {}: ?ports=80", kPortsMost)));
     return true;
   }
-  auto channels = web_socket_channels(http, tools.sha1, Greets::kNot);
   auto stream = request->visit->upgrade(channels->protocol, channels->headers);
   if (!stream)
     return true;
@@ -407,8 +408,7 @@ void forward_ports(const Asked& request, const StreamTools& tools) {
                                                               kProtocol, kTunnel)));
   std::map<std::string, std::string> headers{{"X-Stream-Protocol-Version", std::string(kProtocol)}};
   if (tunnel)
-    headers = {{"Sec-WebSocket-Accept", web_socket_accept(header_of(http, "sec-websocket-key"), tools.sha1)},
-               {"Sec-WebSocket-Protocol", std::string(kTunnel)}};
+    headers = web_socket_answer(http, tools.sha1, std::string(kTunnel));
   auto client = request->visit->upgrade(tunnel ? "websocket" : "SPDY/3.1", headers);
   if (!client)
     return;

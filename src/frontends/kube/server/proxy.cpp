@@ -12,6 +12,7 @@
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/server/http_reply.h"
 #include "frontends/kube/server/proxy_links.h"
+#include "frontends/kube/server/shown_token.h"
 #include "frontends/kube/store/stored_object.h"
 #include "model/job.h"
 
@@ -161,9 +162,12 @@ std::string request_text(const Request& request, const ProxyPlace& place, const 
   for (const auto& [name, value] : http.headers)
     // The proof of who the client is is ours alone; a page is asked for as it can be read.
     if (!is_own(name) && name != "host" && name != "authorization" && name != "accept-encoding" && name != "expect" &&
-        !name.starts_with("x-forwarded-") && !name.starts_with("impersonate-") &&
+        !name.starts_with("x-forwarded-") && !name.starts_with("impersonate-") && name != kProtocolsHeader &&
         value.find_first_of("\r\n") == value.npos)
       out += format("{}: {}\r\n", name, value);
+  if (const std::string protocols = offered_protocols(http);
+      !protocols.empty() && protocols.find_first_of("\r\n") == protocols.npos)
+    out += format("{}: {}\r\n", kProtocolsHeader, protocols);
   out += format("x-forwarded-uri: {}\r\nx-forwarded-host: {}\r\nx-forwarded-proto: https\r\n",
                 in_url(place.prefix + path, kInPath), host);
   if (!http.peer.address.empty())

@@ -1,14 +1,18 @@
 #include "frontends/kube/server/read.h"
 
+#include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <span>
 
 #include "base/mutant.h"
 #include "base/text.h"
 #include "frontends/kube/machinery/protobuf.h"
+#include "frontends/kube/server/client_channels.h"
+#include "frontends/kube/server/event_messages.h"
 #include "frontends/kube/server/list_text.h"
 #include "frontends/kube/server/selection.h"
 #include "frontends/kube/server/shown.h"
+#include "frontends/kube/server/shown_token.h"
 
 namespace lockstep::kube {
 
@@ -29,7 +33,7 @@ struct Continue {
   ObjectKey after;
 };
 
-std::string text_of(const Continue& next) {
+std::string continue_text(const Continue& next) {
   return format("{}.{}.{}/{}", next.at, next.since_s, std::get<1>(next.after), std::get<2>(next.after));
 }
 
@@ -57,7 +61,7 @@ void answer_expired(const Request& request, Continue next) {
           "inconsistent list - objects that were created, modified, or deleted between the time the "
           "first chunk was returned and now may show up in the list.")
           .body();
-  body["metadata"].as_object()["continue"] = text_of(next);
+  body["metadata"].as_object()["continue"] = continue_text(next);
   answer_tree(request, body, 410);
 }
 
@@ -138,7 +142,7 @@ class ListPages {
     std::string next;
     if (last_) {
       next_.after = *last_;
-      next = text_of(next_);
+      next = continue_text(next_);
     }
     if (request_->accepted.protobuf)
       protobuf_.emplace(*request_, next_.at, next, left_);
@@ -153,7 +157,12 @@ class ListPages {
         protobuf_->add(*object);
         continue;
       }
-      text_.item(out, [&](std::string& item) { texts_->append(item, *request_, *object); });
+      text_.item(out, [&](std::string& item) {
+        const std::size_t from = item.size();
+        texts_->append(item, *request_, *object);
+        if (!says_kind_)
+          drop_kind(item, from, *request_);
+      });
     }
   }
   bool end_list(std::string& out) {
@@ -168,6 +177,7 @@ class ListPages {
   Selection selection_;
   Continue next_;
   std::size_t most_;
+  const bool says_kind_ = items_say_kind(*request_);
   std::shared_ptr<ShownTexts> texts_;
   std::vector<Ref<Object>> objects_;  // those that may be in it, then those that are
   std::optional<ObjectKey> last_;     // there are more behind this one
@@ -254,6 +264,9 @@ class Watch : public std::enable_shared_from_this<Watch> {
         texts_(tools.texts),
         conversion_(tools.conversion),
         at_(at) {}
+
+  // It cannot be: clients are told so by its first event, as they are when it cannot go on.
+  void fail(const Status& why) { failed_ = why; }
 
   // Called when a webhook has answered.
   std::shared_ptr<std::function<void()>> wake = std::make_shared<std::function<void()>>();
@@ -408,7 +421,7 @@ class Watch : public std::enable_shared_from_this<Watch> {
     }
     out += format(R"({{"type":"{}","object":)", type);
     if (request_->accepted.form == Accepted::Form::kTable) {
-      out += list_head(*request_, seq ? seq : object.meta.seq, "", 0);
+      out += table_head(seq ? seq : object.meta.seq);
       append_item(out, *request_, object, then);
       out += list_end();
     } else {
@@ -421,9 +434,19 @@ class Watch : public std::enable_shared_from_this<Watch> {
     json::object metadata{{"resourceVersion", std::to_string(at_)}};
     if (end_of_first)
       metadata["annotations"] = {{"k8s.io/initial-events-end", "true"}};
-    other_event(
-        out, "BOOKMARK",
-        {{"kind", request_->kind->kind}, {"apiVersion", request_->api_version}, {"metadata", std::move(metadata)}});
+    using enum Accepted::Form;
+    json::object mark{{"kind", request_->kind->kind}, {"apiVersion", request_->api_version}};
+    if (request_->accepted.form != kWhole)
+      mark = {{"kind", "PartialObjectMetadata"}, {"apiVersion", "meta.k8s.io/" + request_->accepted.version}};
+    mark["metadata"] = std::move(metadata);
+    if (request_->accepted.form != kTable)
+      return other_event(out, "BOOKMARK", mark);
+    out += R"({"type":"BOOKMARK","object":)" + table_head(at_) +
+           json::serialize(json::object{{"cells", json::array()}, {"object", std::move(mark)}}) + list_end() + "}\n";
+  }
+
+  std::string table_head(Seq seq) {
+    return list_head(*request_, seq, "", 0, std::exchange(names_columns_, false) ? Columns::kNamed : Columns::kNot);
   }
 
   Asked request_;
@@ -437,8 +460,19 @@ class Watch : public std::enable_shared_from_this<Watch> {
   std::vector<Ref<Object>> first_;
   std::size_t told_ = 0;
   bool ends_ = false;
+  bool names_columns_ = true;  // of a table: nothing was told yet
   Instant quiet_since_;
 };
+
+// The protocol has no meaning; who names some has to be answered one of them.
+std::unique_ptr<Stream> messages_to(const Request& request, FrontVisit& visit,
+                                    const std::function<std::string(std::string_view)>& sha1) {
+  const std::string offered = offered_protocols(request.http());
+  auto client = visit.upgrade(
+      "websocket", web_socket_answer(request.http(), sha1, std::string(trim(offered.substr(0, offered.find(','))))));
+  return client ? event_messages(std::move(client), request.accepted.protobuf ? EventForm::kFrames : EventForm::kLines)
+                : nullptr;
+}
 
 }  // namespace
 
@@ -452,8 +486,6 @@ void watch_objects(const Asked& request, const ReadTools& tools) {
     return answer_status(*request, asked.error());
   const auto read = request->visit->read();
   const Seq now = read->tables.seq;
-  if (*asked > now)
-    return answer_status(*request, too_new(*asked, now));
   const std::string initial = lower(query_of(request->http(), "sendInitialEvents"));
   const bool from_the_start = initial == "true" || (initial.empty() && *asked == 0);
   if (initial == "true" && query_of(request->http(), "resourceVersionMatch") != "NotOlderThan")
@@ -464,9 +496,9 @@ void watch_objects(const Asked& request, const ReadTools& tools) {
                           "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
                           "sendInitialEvents"}}));
   const auto watch = std::make_shared<Watch>(request, *selection, tools, from_the_start || *asked == 0 ? now : *asked);
-  if (!from_the_start && *asked > 0 && !history->since(request->kind->type, *asked))
-    return answer_status(*request, too_old(*asked));
-  if (from_the_start) {
+  if (*asked > now) {
+    watch->fail(too_new(*asked, now));
+  } else if (from_the_start) {
     auto page = history->page(read->tables, request->kind->type, request->target.ns, now, nullptr, kEverything,
                               selection->by_meta, false);
     watch->tell_first(std::move(page->objects), initial == "true");
@@ -476,12 +508,17 @@ void watch_objects(const Asked& request, const ReadTools& tools) {
       limit && *limit > 0
           ? std::min(kWatchLife, seconds(static_cast<std::int64_t>(std::min<std::uint64_t>(*limit, 86'400))))
           : kWatchLife;
+  const Pull pull = [watch](std::string& out) { return watch->pull(out); };
+  if (asks_for(request->http(), "websocket"))
+    return tools.bell->follow(
+        request->visit, [request, &tools](FrontVisit& visit) { return messages_to(*request, visit, tools.sha1); }, pull,
+        longest, watch->wake);
   HttpResponse head{200, std::string(kJsonType), "", {{"Cache-Control", "no-cache, private"}}};
   if (request->accepted.protobuf)
     head.content_type = format("{};stream=watch", kProtobufType);
-  const Pull pull = [watch](std::string& out) { return watch->pull(out); };
   if (is_converted_by_webhook(*request->kind))
-    return tools.bell->follow(request->visit, std::move(head), pull, longest, watch->wake);
+    return tools.bell->follow(
+        request->visit, [&head](FrontVisit& visit) { return visit.open(std::move(head)); }, pull, longest, watch->wake);
   request->visit->stream(std::move(head), pull, longest);
 }
 

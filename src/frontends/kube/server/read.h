@@ -10,8 +10,9 @@ namespace lockstep::kube {
 struct ReadTools {
   std::shared_ptr<const ObjectHistory> history;
   ConversionTools conversion;
-  std::shared_ptr<WatchBell> bell;  // of watches that wait for webhooks
+  std::shared_ptr<WatchBell> bell;  // of watches that wait for webhooks, or are sent as messages
   std::shared_ptr<ShownTexts> texts;
+  std::function<std::string(std::string_view)> sha1;  // 20 bytes
 };
 
 void get_object(const Asked& request, const ReadTools& tools);

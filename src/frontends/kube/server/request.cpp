@@ -90,6 +90,8 @@ void answer_body(const Request& request, std::string_view type, std::string body
   response.headers["Cache-Control"] = "no-cache, private";
   if (response.content_type == kJsonType && (request.accepted.pretty || wants_indented(request.http())))
     response.body = indented(response.body);
+  else if (response.content_type == kJsonType && !response.body.ends_with('\n'))
+    response.body += '\n';  // as encoders of Go end what they write
   request.visit->answer(std::move(response));
 }
 
@@ -112,8 +114,10 @@ HttpResponse as_accepted(const HttpRequest& http, HttpResponse answer) {
   if (accepted.yaml) {
     answer.body = yaml_text(parse_own(answer.body), yaml_most(answer.body.size()));
     answer.content_type = kYamlType;
-  } else if (accepted.pretty || http.path == "/version") {
+  } else if (accepted.pretty || plain_path(http) == "/version") {
     answer.body = indented(answer.body);
+  } else {
+    answer.body += '\n';
   }
   return answer;
 }

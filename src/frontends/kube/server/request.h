@@ -28,6 +28,7 @@ struct Request {
   Accepted accepted;
   std::vector<std::string> warnings;
   bool dry_run = false;
+  WallTime now;  // when it was last tried: what is done beside the I/O thread asks no clock
 
   const HttpRequest& http() const { return visit->request(); }
   Qualified resource() const { return {target.group, target.resource}; }

@@ -111,19 +111,7 @@ json::object token_status(const Request& request, const TokenPowers& tokens, con
   return {{"authenticated", true}, {"user", user_object(holder->user)}, {"audiences", texts(met)}};
 }
 
-}  // namespace
-
-bool is_review(const Kind& kind) {
-  return !kind.stored() && (kind.group == "authorization.k8s.io" || kind.group == "authentication.k8s.io");
-}
-
-void create_review(const Asked& request, const RoleBook& roles, const TokenPowers& tokens) {
-  if (request->accepted.form != Accepted::Form::kWhole)
-    return answer_status(*request, Status::not_acceptable({"application/json", "application/yaml"}));
-  auto body = read_body(*request, request->http().body);
-  if (!body.ok())
-    return answer_status(*request, body.error());
-  json::object& tree = *body;
+void answer_review(const Asked& request, json::object tree, const RoleBook& roles, const TokenPowers& tokens) {
   tree["kind"] = request->kind->kind;
   tree["apiVersion"] = request->api_version;
   if (!tree["metadata"].is_object())
@@ -151,6 +139,20 @@ void create_review(const Asked& request, const RoleBook& roles, const TokenPower
         verdict(roles, user_of(spec), attempt_of(spec, request->kind->namespaced ? request->target.ns : ""));
   }
   answer_tree(*request, tree, 201);
+}
+
+}  // namespace
+
+bool is_review(const Kind& kind) {
+  return !kind.stored() && (kind.group == "authorization.k8s.io" || kind.group == "authentication.k8s.io");
+}
+
+void create_review(const Asked& request, const RoleBook& roles, const TokenPowers& tokens) {
+  if (request->accepted.form != Accepted::Form::kWhole)
+    return answer_status(*request, Status::not_acceptable({"application/json", "application/yaml"}));
+  read_body_then(request, [request, &roles, tokens](json::object tree) {
+    answer_review(request, std::move(tree), roles, tokens);
+  });
 }
 
 }  // namespace lockstep::kube

@@ -7,6 +7,7 @@
 #include "frontends/kube/machinery/encodings.h"
 #include "frontends/kube/machinery/quoted.h"
 #include "frontends/kube/machinery/selectors.h"
+#include "frontends/kube/server/admission.h"
 #include "frontends/kube/server/aggregated.h"
 #include "frontends/kube/server/authenticate.h"
 #include "frontends/kube/server/cluster_jobs.h"
@@ -24,6 +25,7 @@
 #include "frontends/kube/server/pod_streams.h"
 #include "frontends/kube/server/proxy.h"
 #include "frontends/kube/server/read.h"
+#include "frontends/kube/server/request_counts.h"
 #include "frontends/kube/server/reviews.h"
 #include "frontends/kube/server/role_book.h"
 #include "frontends/kube/server/service_faults.h"
@@ -69,12 +71,13 @@ struct KubeServer::Inner {
   std::shared_ptr<ServiceTable> service_table;
   std::shared_ptr<ServiceVariables> service_variables = std::make_shared<ServiceVariables>();
   std::shared_ptr<CustomKinds> custom_kinds;
-  std::shared_ptr<PolicyBook> policies = std::make_shared<PolicyBook>();
+  std::shared_ptr<PolicyBook> policies = std::make_shared<PolicyBook>(policy_rights(roles));
   std::shared_ptr<StreamRoom> streams = std::make_shared<StreamRoom>();
   std::shared_ptr<UseBoard> uses = std::make_shared<UseBoard>();
   std::shared_ptr<AggregatedApis> aggregated;
   std::shared_ptr<WatchBell> bell = std::make_shared<WatchBell>();
   std::shared_ptr<ShownTexts> texts = std::make_shared<ShownTexts>();
+  std::shared_ptr<RequestCounts> counts = std::make_shared<RequestCounts>();
   std::shared_ptr<PodDesk> pod_desk;  // null: nobody asks
 
   void handle(const std::shared_ptr<FrontVisit>& visit) {
@@ -97,20 +100,22 @@ struct KubeServer::Inner {
     request->target = *target;
     request->user = std::move(*user);
     request->kind = kinds.find(target->group, target->version, target->resource);
+    const bool served = request->kind && (target->subresource.empty() || request->kind->serves(target->subresource)) &&
+                        (request->kind->namespaced || target->ns.empty());
+    request->dry_run = query_of(visit->request(), "dryRun") == "All";
+    if (served)
+      request->visit = counts->counted(*request);
     if (const Status refused = may(*request); refused.code != 200)
-      return answer_status(*visit, refused);
-    if (!request->kind || (!target->subresource.empty() && !request->kind->serves(target->subresource)))
-      return answer_status(*visit, Status::no_such_path());
-    if (!request->kind->namespaced && !target->ns.empty())
+      return answer_status(*request, refused);
+    if (!served)
       return answer_status(*visit, Status::no_such_path());
     request->api_version = request->kind->api_version();
     auto accepted = accepted_by(visit->request(), {.protobuf = request->kind->schema && !request->kind->custom &&
                                                                !is_cluster_jobs(*request->kind),
                                                    .watch = target->verb == "watch"});
     if (!accepted.ok())
-      return answer_status(*visit, accepted.error());
+      return answer_status(*request, accepted.error());
     request->accepted = *accepted;
-    request->dry_run = query_of(visit->request(), "dryRun") == "All";
     dispatch(request);
   }
 
@@ -146,7 +151,7 @@ struct KubeServer::Inner {
     pass_on(visit, user, std::move(*place), api.anybody, powers.pass_on, streams);
   }
 
-  ReadTools reads() const { return {history, {powers.call, powers.random_hex}, bell, texts}; }
+  ReadTools reads() const { return {history, {powers.call, powers.random_hex}, bell, texts, powers.sha1}; }
   WriteTools tools() const {
     return {powers.random_hex, services, roles, policies, powers.call, &kinds, streams, powers.own_addresses};
   }
@@ -296,9 +301,11 @@ std::vector<FrontRoute> KubeServer::routes() const {
     for (const char* method : {"HEAD", "OPTIONS"})  // for what stands behind a proxy
       mount(method, path, Cost::kRead, kNoBody);
   }
-  for (const std::string_view path : {"/version", "/healthz", "/healthz/**", "/livez", "/livez/**", "/readyz",
-                                      "/readyz/**", "/openapi/**", "/.well-known/openid-configuration", "/openid/**"})
-    mount("GET", path, Cost::kRead, kNoBody);
+  for (const std::string_view path :
+       {"/", "/index.html", "/version", "/version/**", "/healthz", "/healthz/**", "/livez", "/livez/**", "/readyz",
+        "/readyz/**", "/openapi/**", "/.well-known/openid-configuration", "/.well-known/openid-configuration/**",
+        "/openid/**"})
+    for (const char* method : {"GET", "HEAD"}) mount(method, path, Cost::kRead, kNoBody);
   out.push_back({{"GET", "/v1/kubeconfig", Right::kUser, Cost::kChange, kNoBody},
                  FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) { inner->answer_config(visit); })});
   out.push_back(
@@ -322,10 +329,10 @@ std::vector<FrontRoute> KubeServer::routes() const {
 }
 
 std::vector<std::shared_ptr<FrontReader>> KubeServer::readers() const {
-  std::vector<std::shared_ptr<FrontReader>> out{inner_->history,       inner_->roles,        inner_->services,
-                                                inner_->service_table, inner_->custom_kinds, inner_->streams,
-                                                inner_->uses,          inner_->aggregated,   inner_->bell};
-  out.push_back(inner_->service_variables);
+  std::vector<std::shared_ptr<FrontReader>> out{
+      inner_->history,          inner_->roles, inner_->services,   inner_->service_table, inner_->custom_kinds,
+      inner_->streams,          inner_->uses,  inner_->aggregated, inner_->bell,          inner_->counts,
+      inner_->service_variables};
   if (inner_->pod_desk)
     out.push_back(inner_->pod_desk);
   return out;

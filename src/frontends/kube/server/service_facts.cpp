@@ -1,5 +1,7 @@
 #include "frontends/kube/server/service_facts.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "frontends/kube/kinds/pod_fields.h"
 #include "frontends/kube/machinery/json_tree.h"
@@ -30,6 +32,13 @@ bool flag_or(const json::value& value, std::string_view key, bool otherwise) {
   return said.is_bool() ? said.get_bool() : otherwise;
 }
 
+bool is_left_to_others(const Object& service) {
+  return service.meta.extra && std::ranges::any_of(service.meta.extra->labels, [](const auto& label) {
+           return label.first == "service.kubernetes.io/service-proxy-name" ||
+                  label.first == "service.kubernetes.io/headless";
+         });
+}
+
 }  // namespace
 
 ServiceFact fact_of_service(const Object& service) {
@@ -54,6 +63,11 @@ ServiceFact fact_of_service(const Object& service) {
       if (const std::string ip = text_in(one, "ip"); !ip.empty() && text_in(one, "ipMode") != "Proxy")
         out.external.push_back(ip);
   for (const json::value& port : list_in(spec, "ports")) out.ports.push_back(port_of(port));
+  // Another program leads to it, or none is to: names answer as ever.
+  if (is_left_to_others(service)) {
+    out.ports.clear();
+    out.external.clear();
+  }
   if (text_in(spec, "sessionAffinity") == "ClientIP") {
     const std::int64_t said =
         integer_in(part(part(spec, "sessionAffinityConfig"), "clientIP"), "timeoutSeconds").value_or(kStickyFor);
@@ -61,7 +75,7 @@ ServiceFact fact_of_service(const Object& service) {
   }
   out.local_inside = text_in(spec, "internalTrafficPolicy") == "Local";
   out.local_outside = text_in(spec, "externalTrafficPolicy") == "Local";
-  if (out.local_outside)
+  if (out.local_outside && !is_left_to_others(service))
     out.health_port = port_in(spec, "healthCheckNodePort");
   out.is_controller = out.space == "default" && out.name == "kubernetes";
   out.answers_names = out.space == "kube-system" && out.name == "kube-dns";

@@ -33,6 +33,20 @@ Ref<Object> slice(const std::string& name, const std::string& address) {
       {{"kubernetes.io/service-name", "web"}});
 }
 
+// Other programs lead to those; their names answer.
+TEST(ServiceFacts, OfThoseThatAreLeftToOthers) {
+  for (const char* label : {"service.kubernetes.io/headless", "service.kubernetes.io/service-proxy-name"}) {
+    const auto left = object_with(kServicesType, "web", R"({"spec":{"type":"LoadBalancer","clusterIP":"10.96.3.1",
+      "ports":[{"name":"http","port":80,"protocol":"TCP","nodePort":30080}],"externalIPs":["192.0.2.7"],
+      "externalTrafficPolicy":"Local","healthCheckNodePort":31000},
+      "status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.8"}]}}})",
+                                  {{label, ""}});
+    const ServiceFact fact = fact_of_service(*left);
+    EXPECT_EQ(fact.address, "10.96.3.1");
+    EXPECT_TRUE(fact.ports.empty() && fact.external.empty() && fact.health_port == 0) << label;
+  }
+}
+
 TEST(ServiceFacts, OfAService) {
   const auto web = object_with(kServicesType, "web", R"({"spec":{"type":"NodePort","clusterIP":"10.96.3.1",
     "ports":[{"name":"http","port":80,"protocol":"TCP","nodePort":30080},{"name":"big","port":70000}],

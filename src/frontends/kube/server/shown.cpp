@@ -96,12 +96,15 @@ void put_version(const Request& request, const Object& object, json::object& tre
 
 }  // namespace
 
+bool shows_records(const Object& object) {
+  return object.type == kNodes || object.type == kPods || is_node_lease(object);
+}
+
 json::object shown_tree(const Request& request, const Object& object, json::storage_ptr storage,
                         const PodRecords* then) {
   const auto read = request.visit->read();
-  json::object tree = tree_of(object, request.shown_as(), wall_offset_of(*read), std::move(storage));
-  if (request.kind->custom && request.kind->custom->notes_version)
-    put_version(request, object, tree);
+  const Duration offset = wall_offset_of(*read);
+  json::object tree = plain_tree(request, object, WallTime{(read->now + offset).us}, offset, std::move(storage));
   if (object.type == kNodes)
     if (const Node* node = read->tables.node(object.meta.name))
       show_node(tree, *node, read->now, wall_offset_of(*read));
@@ -110,13 +113,25 @@ json::object shown_tree(const Request& request, const Object& object, json::stor
       show_lease(tree, *node, read->now, wall_offset_of(*read));
   if (object.type == kPods)
     show_records(request, object, tree, then);
-  else if (is_going(object))
+  return tree;
+}
+
+json::object plain_tree(const Request& request, const Object& object, WallTime now, Duration wall_offset,
+                        json::storage_ptr storage) {
+  json::object tree = tree_of(object, request.shown_as(), wall_offset, std::move(storage));
+  if (request.kind->custom && request.kind->custom->notes_version)
+    put_version(request, object, tree);
+  if (object.type != kPods && is_going(object))
     tree["metadata"].as_object()["deletionGracePeriodSeconds"] = 0;
   if (object.type == kNamespaces)
     hide_finalizer(tree["metadata"].as_object());
   from_stored(object.type, request.api_version, tree);
   if (request.kind->custom && request.kind->custom->has_defaults)
-    fill_defaults(tree, *request.kind->schema, wall_of(request));
+    fill_defaults(tree, *request.kind->schema, now);
+  if (request.kind->custom)  // also of one that was stored or converted in another order
+    for (auto& [name, value] : tree)
+      if (json::object* part = value.if_object(); part && name != "metadata")
+        sort_members(*part);
   return tree;
 }
 
@@ -182,7 +197,19 @@ void answer_shown(const Request& request, const Object& object, int status) {
   answer_json(request, std::move(out), status);
 }
 
-std::string list_head(const Request& request, Seq seq, const std::string& next, std::size_t left) {
+bool items_say_kind(const Request& request) {
+  return request.accepted.form != Accepted::Form::kWhole || request.kind->custom || !request.kind->schema;
+}
+
+void drop_kind(std::string& text, std::size_t from, const Request& request) {
+  const std::string head =
+      format(R"({{"kind":{},"apiVersion":{},)", json::serialize(json::string_view(request.kind->kind)),
+             json::serialize(json::string_view(request.api_version)));
+  if (std::string_view(text).substr(from).starts_with(head))
+    text.erase(from + 1, head.size() - 1);
+}
+
+std::string list_head(const Request& request, Seq seq, const std::string& next, std::size_t left, Columns columns) {
   using enum Accepted::Form;
   std::string kind = request.kind->list_kind, version = request.api_version;
   if (request.accepted.form != kWhole) {
@@ -196,7 +223,9 @@ std::string list_head(const Request& request, Seq seq, const std::string& next, 
   if (!next.empty() && left > 0)
     out += format(R"(,"remainingItemCount":{})", left);
   out += '}';
-  if (request.accepted.form == kTable)
+  if (request.accepted.form == kTable && columns == Columns::kNot)
+    out += R"(,"columnDefinitions":null,"rows":[)";
+  else if (request.accepted.form == kTable)
     out += R"(,"columnDefinitions":)" +
            json::serialize(columns_text(request.kind->custom ? request.kind->custom->version->columns.columns()
                                                              : columns_of(request.kind->type))) +

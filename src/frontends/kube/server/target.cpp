@@ -40,6 +40,12 @@ std::string header_of(const HttpRequest& request, std::string_view lower_name) {
   return at == request.headers.end() ? std::string() : at->second;
 }
 
+std::string plain_path(const HttpRequest& request) {
+  std::string path = request.path;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 std::optional<Target> target_of(const HttpRequest& request) {
   std::vector<std::string> parts = split(request.path, '/');
   if (!parts.empty() && parts.front().empty())

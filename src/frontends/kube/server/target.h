@@ -25,6 +25,8 @@ struct Target {
 };
 
 // Nothing: the path is none of /api/VERSION or /apis/GROUP/VERSION.
+// The path without slashes behind it, which mean nothing.
+std::string plain_path(const HttpRequest& request);
 std::optional<Target> target_of(const HttpRequest& request);
 
 // A word of the query; "" = it is not there.

@@ -26,6 +26,12 @@ struct Admitted {
   bool changed = false;
 };
 
+struct WebhookTools {
+  CallsOut call;  // empty: nobody is called
+  std::function<std::string(std::size_t)> random_hex;
+  const Kinds* kinds = nullptr;
+};
+
 // On whose behalf webhooks are asked, and what that takes. Only used on the I/O thread.
 class WebhookAsker {
  public:
@@ -33,19 +39,25 @@ class WebhookAsker {
   virtual const Tables& tables() const = 0;  // as they are now
   virtual AdmissionAttempt attempt(const json::object* tree, const json::object* old) const = 0;
   virtual void reach(const ContainerAsk& ask, std::function<void(Result<std::unique_ptr<Stream>>)> then) const = 0;
+  // A tree of one of the attempt's forms in another.
+  virtual void convert(json::object tree, const ObjectForm&, const ObjectForm&,
+                       std::function<void(Answered<json::object>)> then) const {
+    then(std::move(tree));
+  }
   virtual bool dry_run() const = 0;
   virtual void warn(std::string words) = 0;
 };
 
 // The mutating ones, in their order, each with what those before it made of the object; those that want it are asked
 // again when others changed it after them. old, tree: as in attempt_of().
-void ask_mutating(const Asked& request, const CallsOut& call, const std::string& uid, std::optional<json::object> tree,
-                  std::optional<json::object> old, std::function<void(Answered<Admitted>)> then);
+void ask_mutating(const Asked& request, const WebhookTools& tools, const std::string& uid,
+                  std::optional<json::object> tree, std::optional<json::object> old,
+                  std::function<void(Answered<Admitted>)> then);
 void ask_mutating(std::shared_ptr<WebhookAsker> asker, const CallsOut& call, const std::string& uid,
                   std::optional<json::object> tree, std::optional<json::object> old,
                   std::function<void(Answered<Admitted>)> then);
 // The validating ones, all at once. Nothing: none of them refuses it.
-void ask_validating(const Asked& request, const CallsOut& call, const std::string& uid,
+void ask_validating(const Asked& request, const WebhookTools& tools, const std::string& uid,
                     std::optional<json::object> tree, std::optional<json::object> old,
                     std::function<void(std::optional<Status>)> then);
 void ask_validating(const std::shared_ptr<WebhookAsker>& asker, const CallsOut& call, const std::string& uid,

@@ -25,6 +25,9 @@ struct WriteTools {
 
 // Goes on when policies and webhooks let the caller connect to the pod; else it answers.
 void admit_connection(const Asked& request, const WriteTools& tools, std::function<void()> then);
+// Commits for the request. What the API's rules allow of pods is more than their caller could do with jobs.
+void commit_for(const Request& request, std::vector<CommandBody> bodies, Reading read,
+                std::function<void(Result<Answer>)> then);
 void create_object(const Asked& request, const WriteTools& tools);
 void update_object(const Asked& request, const WriteTools& tools);
 void patch_object(const Asked& request, const WriteTools& tools);

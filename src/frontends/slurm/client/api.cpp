@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/random.h>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/query_times.h"
 #include "frontends/slurm/client/signal_desk.h"
@@ -106,10 +107,10 @@ Result<JobAnswer> Api::job_with_steps(JobId id) {
   return job_answer(reply.body);
 }
 
-Result<Ref<Step>> Api::create_step(const StepRequest& request) {
+Result<Ref<Step>> Api::create_step(const StepRequest& request, bool ends_with_us) {
   const std::string name = random_name();
-  const std::string target =
-      format("/v1/jobs/{}/steps?wait=started&presence=1{}{}", request.job.value, name.empty() ? "" : "&request=", name);
+  const std::string target = format("/v1/jobs/{}/steps?wait=started{}{}{}", request.job.value,
+                                    ends_with_us ? "&presence=1" : "", name.empty() ? "" : "&request=", name);
   const auto reply = TRY(call("POST", target, encode(request), kForever, !name.empty()));
   if (auto started = decode_started(reply.body); started && started->step)
     return started->step;
@@ -218,13 +219,13 @@ Result<void> Api::signal_step(JobId id, StepNo number, std::int32_t signal, std:
   return {};
 }
 
-Result<void> check_cluster_name(Api& cluster, std::string_view names) {
-  if (names.empty() || lower(names) == "all")
-    return {};
-  const std::string own = TRY(cluster.name());
-  for (const auto& name : split(names, ','))
-    if (name == own)
-      return {};
+Result<std::string> check_cluster_name(Api& cluster, std::string_view names) {
+  if (names.empty())
+    return std::string();
+  std::string own = TRY(cluster.name());
+  for (const auto& name : items_of(names))
+    if (name == own || lower(name) == "all")
+      return own;
   return Error{Errc::kNotFound, format("No cluster '{}' known by database: this one is '{}'.", names, own), "clusters"};
 }
 

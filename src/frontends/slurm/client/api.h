@@ -37,7 +37,7 @@ class Api {
   Result<JobAnswer> job_with_steps(JobId id);
   // The step as far as the answer tells: it runs, or has ended. Made once, however often it has to be asked for; it
   // ends when nobody here has been attached to it, nor waits for it, for some time.
-  Result<Ref<Step>> create_step(const StepRequest& request);
+  Result<Ref<Step>> create_step(const StepRequest& request, bool ends_with_us = true);
   Result<Ref<Step>> step(JobId id, StepNo number);
   Result<std::vector<Ref<Node>>> nodes();
   Result<std::vector<ScancelAsk::KnownUser>> users();
@@ -64,6 +64,6 @@ class Api {
 std::string url_escaped(std::string_view text);
 
 // --clusters names this cluster, or all.
-Result<void> check_cluster_name(Api& cluster, std::string_view names);
+Result<std::string> check_cluster_name(Api& cluster, std::string_view names);
 
 }  // namespace lockstep::slurm

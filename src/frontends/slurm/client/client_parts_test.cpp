@@ -128,7 +128,8 @@ TEST(Scancel, Targets) {
   EXPECT_EQ(text("12_4.1"), "12_4/1 ");
   EXPECT_EQ(text("12.batch"), "12/-1 ");
   EXPECT_EQ(text("12+0"), "12 ");
-  for (const char* bad : {"", "x", "0", "12.", "12.x", "12_", "12_[", "12_[1-2].0", "-1", "12,", "12+1"})
+  EXPECT_EQ(text("12,,13_[1,2,],"), "12 13_[1-2] ");
+  for (const char* bad : {"", ",", "x", "0", "12.", "12.x", "12_", "12_[", "12_[1-2].0", "-1", "12+1"})
     EXPECT_EQ(text(bad), "error") << bad;
 }
 

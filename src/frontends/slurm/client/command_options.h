@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/option_words.h"
 #include "frontends/slurm/client/say.h"
@@ -86,7 +87,7 @@ struct Setting {
   Result<void> operator()(bool Wish::*flag) const { return wish.*flag = true, Result<void>(); }
   Result<void> operator()(std::string Wish::*word) const { return wish.*word = text(), Result<void>(); }
   Result<void> operator()(std::vector<std::string> Wish::*list) const {
-    return wish.*list = split(text(), ','), Result<void>();
+    return wish.*list = items_of(text()), Result<void>();
   }
   Result<void> operator()(void (*act)(Wish&)) const { return act(wish), Result<void>(); }
   Result<void> operator()(Result<void> (*act)(Wish&, const std::string&)) const { return act(wish, text()); }

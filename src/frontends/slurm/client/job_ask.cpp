@@ -1,6 +1,9 @@
 #include "frontends/slurm/client/job_ask.h"
 
+#include <unordered_set>
+
 #include "base/hostlist.h"
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/container_ask.h"
 #include "frontends/slurm/client/key_rows.h"
@@ -37,7 +40,7 @@ Result<void> check_hint(const OptionSet& options, std::vector<std::string>& note
 }
 
 Result<void> check_gres_flags(const OptionSet& options) {
-  for (const auto& flag : split(lower(options.text("gres-flags")), ','))
+  for (const auto& flag : items_of(lower(options.text("gres-flags"))))
     if (!is_among("disable-binding allow-task-sharing multiple-tasks-per-sharing", flag))
       return unsupported(options, "gres-flags", format("\"{}\" is not supported yet", flag));
   return {};
@@ -130,9 +133,12 @@ Result<void> read_times(const OptionSet& options, const Surroundings& around, Jo
     spec.begin = {};
   spec.deadline = TRY(calendar_of(options, "deadline", around.now));
   if (spec.deadline && spec.deadline <= around.now)
-    return invalid(format("--deadline={} is in the past", options.text("deadline")), "deadline");
+    return invalid(
+        format("Requested time limit is invalid (missing or exceeds some limit): --deadline={} is in the past",
+               options.text("deadline")),
+        "deadline");
   if (spec.deadline && spec.begin && spec.deadline <= spec.begin)
-    return invalid("--deadline is before --begin", "deadline");
+    return invalid("Incompatible begin and deadline time specification", "deadline");
   return {};
 }
 
@@ -278,21 +284,19 @@ Result<void> read_names(const OptionSet& options, JobSpec& spec) {
   spec.reservation = options.text("reservation");
   spec.comment = options.text("comment");
   spec.wckey = options.text("wckey");
-  spec.licenses = options.text("licenses");
-  for (const auto& item : split(spec.licenses, ',')) {
+  spec.licenses = join(items_of(options.text("licenses")), ",");
+  for (const auto& item : items_of(spec.licenses)) {
     const auto at = item.find_first_of(":=");
     const auto count =
         at == std::string::npos ? std::optional<std::uint32_t>(1) : parse_count(std::string_view(item).substr(at + 1));
-    if (item.empty() || at == 0 || !count)
+    if (at == 0 || !count)
       return invalid(
           format("Invalid {} specification \"{}\"", where_given("licenses", *options.find("licenses")), spec.licenses),
           "licenses");
   }
-  for (const auto& name : split(options.text("partition"), ',')) {
-    if (name.empty())
-      return bad_value(options, "partition");
-    spec.partitions.push_back(name);
-  }
+  spec.partitions = items_of(options.text("partition"));
+  if (spec.partitions.empty() && !options.text("partition").empty())
+    return bad_value(options, "partition");
   return {};
 }
 
@@ -341,9 +345,30 @@ Result<void> count_named_nodes(const OptionSet& options, GroupSpec& group) {
 
 }  // namespace
 
+namespace {
+
+// Distribution "arbitrary": as many tasks as nodes are named, one after the other, on all of those nodes.
+Result<void> put_listed_nodes(const OptionSet& options, const Surroundings& around, GroupSpec& group) {
+  const auto names = TRY(nodes_by_task(options, around));
+  const auto tasks = static_cast<std::uint32_t>(names.size());
+  group.only_nodes.clear();
+  std::unordered_set<std::string_view> known;
+  for (const std::string& name : names)
+    if (known.insert(name).second)
+      group.only_nodes.push_back(name);
+  const auto nodes = static_cast<std::uint32_t>(group.only_nodes.size());
+  group.tasks = {tasks, tasks};
+  group.nodes = {nodes, nodes};
+  group.tasks_per_node = 0;
+  group.tasks_per_node_exact = false;
+  return {};
+}
+
+}  // namespace
+
 Result<GroupSpec> group_of(const OptionSet& options, const Surroundings& around, std::vector<std::string>& notes) {
   TRY(wishes(options, notes));
-  TRY(distribution_of(options));
+  const std::string distribution = TRY(distribution_of(options));
   const Shape shape = TRY(shape_of(options, notes));
   const NodeChoice choice = TRY(node_choice_of(options, around));
   GroupSpec group;
@@ -370,7 +395,10 @@ Result<GroupSpec> group_of(const OptionSet& options, const Surroundings& around,
       return bad_value(options, "tmp");
     group.tmp_disk_mb = *mb;
   }
-  TRY(count_named_nodes(options, group));
+  if (distribution == "arbitrary")
+    TRY(put_listed_nodes(options, around, group));
+  else
+    TRY(count_named_nodes(options, group));
   if (options.command() == SlurmCommand::kSbatch)
     group.container =
         TRY(container_of(options, absolute_path(options.text("chdir", around.work_dir), around.work_dir), notes));
@@ -427,9 +455,12 @@ Result<SubmitRequest> job_request(const std::vector<OptionSet>& components, cons
     spec.groups.push_back(TRY(group_of(components[i], around, notes)));
     if (i > 0)
       TRY(join_component(components[i], i, first, spec));
+    const bool is_listed = TRY(distribution_of(components[i])) == "arbitrary";
+    const std::string list = is_listed ? join(TRY(nodes_by_task(components[i], around)), ",") : std::string();
     for (auto& [name, text] : components[i].verbatim())
       if (!is_about_client(name))
-        spec.options.emplace_back(i == 0 ? name : format("het-{}/{}", i, name), text);
+        spec.options.emplace_back(i == 0 ? name : format("het-{}/{}", i, name),
+                                  is_listed && name == "nodelist" ? list : text);
   }
   std::sort(spec.options.begin(), spec.options.end());
   for (const OptionSet& component : components)

@@ -100,14 +100,89 @@ TEST(JobAsk, Gpus) {
   EXPECT_EQ(shape("-N2 --gpus-per-node=h100:8"), "t2-2 n2-2 c1 node=gpu:h100:8");
   EXPECT_EQ(shape("--gres=gpu:8 --gpus-per-node=8"), "t1-1 n0-0 c1 node=gpu:8");
   EXPECT_EQ(shape("-G 16"), "t1-1 n0-0 c1 job=gpu:16");
-  EXPECT_EQ(shape("-G 16 --gpus-per-node=8"), "t1-1 n2-2 c1 node=gpu:8");
+  EXPECT_EQ(shape("-G 16 --gpus-per-node=8"), "t2-2 n2-2 c1 node=gpu:8");
   EXPECT_EQ(shape("-n 4 --gpus-per-task=1"), "t4-4 n0-0 c1 task=gpu:1");
   EXPECT_EQ(shape("-G 8 --gpus-per-task=2"), "t4-4 n0-0 c1 task=gpu:2");
   EXPECT_EQ(shape("-G 8 --ntasks-per-gpu=2"), "t16-16 n0-0 c1 job=gpu:8");
   EXPECT_EQ(shape("-n 8 --ntasks-per-gpu=4"), "t8-8 n0-0 c1 job=gpu:2");
-  EXPECT_EQ(shape("-N 2 --gpus-per-node=4 --ntasks-per-gpu=1"), "t8-8 n2-2 c1 node=gpu:4");
+  EXPECT_EQ(shape("-N 2 --gpus-per-node=4 --ntasks-per-gpu=1"), "t8-8 n2-2 each4 c1 node=gpu:4");
+  EXPECT_EQ(shape("-n 12 --ntasks-per-gpu=1"), "t12-12 n0-0 c1 task=gpu:1") << "tasks are where their GPUs are";
+  EXPECT_EQ(shape("-G h100:4 --ntasks-per-gpu=1"), "t4-4 n0-0 c1 task=gpu:h100:1");
   EXPECT_EQ(shape("-G 4 --cpus-per-gpu=6"), "t1-1 n0-0 c0 job=gpu:4");
   EXPECT_EQ(shape("-n2 --tres-per-task=cpu:4,gres/gpu:1"), "t2-2 n0-0 c4 task=gpu:1");
+}
+
+TEST(JobAsk, ANodeForEveryTask) {
+  EXPECT_EQ(shape("-m arbitrary -w n2,n1,n2"), "t3-3 n2-2 c1");
+  EXPECT_EQ(shape("-m arbitrary -w n2,n1,n2 -n2"), "t2-2 n2-2 c1");
+  EXPECT_EQ(shape("-m arbitrary -w n2,n1,n2 -n4").substr(0, 64),
+            "error: Asked for 4 tasks have 3 in the nodelist.  Check your nod");
+  EXPECT_EQ(shape("-m arbitrary"),
+            "error: With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option");
+  std::vector<std::string> notes;
+  const auto request = job_request({options_of(SlurmCommand::kSalloc, "-m arbitrary -w n2,n[1-2]")}, around(), notes);
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request->spec.groups[0].only_nodes, (std::vector<std::string>{"n2", "n1"}));
+  EXPECT_NE(std::find(request->spec.options.begin(), request->spec.options.end(),
+                      std::pair<std::string, std::string>{"nodelist", "n2,n1,n2"}),
+            request->spec.options.end());
+}
+
+TEST(JobAsk, AHostfileNamesTheNodeOfEveryTask) {
+  const auto with = [](const std::string& line, std::map<std::string, std::string> variables) {
+    OptionSet options = options_of(SlurmCommand::kSrun, line, variables);
+    const auto done = place_by_hostfile(options, around(), [&](const char* name) -> const char* {
+      const auto at = variables.find(name);
+      return at == variables.end() ? nullptr : at->second.c_str();
+    });
+    if (!done)
+      return "error: " + done.error().message;
+    return options.text("nodelist") + " " + options.text("distribution") + " " + options.text("ntasks");
+  };
+  EXPECT_EQ(with("", {{"SLURM_HOSTFILE", "hosts"}}), "n1,n2 arbitrary 2");
+  EXPECT_EQ(with("-n1", {{"SLURM_HOSTFILE", "./hosts"}}), "n1,n2 arbitrary 1");
+  EXPECT_EQ(with("-w n3", {{"SLURM_HOSTFILE", "./hosts"}}), "n3  ");
+  EXPECT_EQ(with("", {{"SLURM_DISTRIBUTION", "arbitrary"}, {"SLURM_ARBITRARY_NODELIST", "n2,n1,n2"}}),
+            "n2,n1,n2 arbitrary 3");
+  EXPECT_EQ(with("-m block", {{"SLURM_DISTRIBUTION", "arbitrary"}, {"SLURM_ARBITRARY_NODELIST", "n2,n1,n2"}}),
+            " block ");
+  EXPECT_EQ(with("", {{"SLURM_HOSTFILE", "nofile"}}).substr(0, 48), "error: Failure getting NodeNames from hostfile: ");
+}
+
+// What Debian's Slurm 22.05 gave on nodes of 8 GPUs, as nodes, tasks and GPUs of each node.
+TEST(JobAsk, WhatIsAskedForTwiceIsTheSame) {
+  EXPECT_EQ(shape("--gres=gpu:4 --gpus-per-task=1 -n4"), "t4-4 n1-1 each4 c1 node=gpu:4");
+  EXPECT_EQ(shape("--gres=gpu:8 --ntasks-per-node=8 --gpus-per-task=1"), "t8-8 n1-1 each8! c1 node=gpu:8");
+  EXPECT_EQ(shape("--gres=gpu:4 --gpus-per-task=2 -n4"), "t4-4 n2-2 each2 c1 node=gpu:4");
+  EXPECT_EQ(shape("--gres=gpu:4 --gpus-per-task=1 -n8"), "t8-8 n2-2 each4 c1 node=gpu:4");
+  EXPECT_EQ(shape("--gres=gpu:4 --gpus-per-task=1 -N2 -n6"), "t6-6 n2-2 each4 c1 node=gpu:4");
+  EXPECT_EQ(shape("--gres=gpu:4 --tres-per-task=gres/gpu:1 -n4"), "t4-4 n1-1 each4 c1 node=gpu:4");
+  EXPECT_EQ(shape("--gres=gpu:4 --gpus-per-node=2"), "t1-1 n0-0 c1 node=gpu:4");
+  EXPECT_EQ(shape("--gres=gpu:2,gpu:3"), "t1-1 n0-0 c1 node=gpu:3");
+  EXPECT_EQ(shape("--gpus=h100:2,h100:1"), "t1-1 n0-0 c1 job=gpu:h100:1");
+  EXPECT_EQ(shape("--gpus=8 --gres=gpu:4"), "t2-2 n2-2 c1 node=gpu:4");
+  EXPECT_EQ(shape("--gpus=8 --gres=gpu:4 -N2"), "t2-2 n2-2 c1 node=gpu:4");
+  EXPECT_EQ(shape("--gpus=8 --gres=gpu:4 -N1-4"), "t2-2 n2-2 c1 node=gpu:4");
+  EXPECT_EQ(shape("--gpus=4 --gres=gpu:4 --gpus-per-task=1"), "t4-4 n1-1 each4 c1 node=gpu:4");
+  EXPECT_EQ(shape("--gpus=4 --gpus-per-task=1"), "t4-4 n0-0 c1 task=gpu:1");
+  EXPECT_EQ(shape("--gpus=8 --gpus-per-node=4 --gpus-per-task=1"), "t8-8 n2-2 each4 c1 node=gpu:4");
+  EXPECT_EQ(shape("--gpus=8 --gpus-per-node=4 --ntasks-per-node=4"), "t8-8 n2-2 each4! c1 node=gpu:4");
+  EXPECT_EQ(shape("--gpus=8 --gpus-per-task=1 --ntasks-per-node=4"), "t8-8 n2-2 each4 c1 task=gpu:1");
+  EXPECT_EQ(shape("--gpus-per-node=4 --gpus-per-task=1 --ntasks-per-node=4 -N2"), "t8-8 n2-2 each4! c1 node=gpu:4");
+  EXPECT_EQ(shape("--gpus-per-node=h100:4 --gpus-per-task=h100:1 -n4"), "t4-4 n1-1 each4 c1 node=gpu:h100:4");
+  EXPECT_EQ(shape("--ntasks-per-gpu=2 --gres=gpu:4"), "t8-8 n1-1 each8 c1 node=gpu:4");
+  EXPECT_EQ(shape("--ntasks-per-gpu=1 -n4 --gres=gpu:2"), "t4-4 n2-2 each2 c1 node=gpu:2");
+  EXPECT_EQ(shape("--gres=gpu:4 --gpus-per-task=1 -n4 --cpus-per-gpu=2"), "t4-4 n1-1 each4 c0 node=gpu:4");
+  EXPECT_EQ(shape("--gres=gpu:4 --gpus-per-task=1"), "t4-4 n1-1 each4! c1 node=gpu:4") << "Slurm wants -n as well";
+}
+
+TEST(JobAsk, TheStrongerOriginSpeaksForTheGpusOfANode) {
+  OptionSet options = options_of(SlurmCommand::kSbatch, "--gpus-per-node=8");
+  ASSERT_TRUE(options.read_directive({"--gres=gpu:4,nic:1"}, 5).ok());
+  std::vector<std::string> notes;
+  const auto group = group_of(options, around(), notes);
+  ASSERT_TRUE(group.ok());
+  EXPECT_EQ(ask_text(group->per_node.devices), "nic:1,gpu:8");
 }
 
 TEST(JobAsk, Contradictions) {
@@ -120,7 +195,18 @@ TEST(JobAsk, Contradictions) {
                            "-c 0",
                            "-N 1 -n 9 --ntasks-per-node=4",
                            "--gres=gpu:",
-                           "--gres=gpu:4 --gpus-per-node=8",
+                           "--gres=gpu:4 --gpus-per-task=3 -n1",
+                           "--gres=gpu:2 --gpus-per-task=4 -n1",
+                           "--gres=gpu:4 --gpus-per-task=1 -n8 -N1",
+                           "--gres=gpu:h100:4 --gpus-per-task=1 -n4",
+                           "--gpus-per-node=4 --gpus-per-task=h100:1 -n4",
+                           "--gpus=8 --gres=gpu:4 -N1",
+                           "--gpus=8 --gres=gpu:3",
+                           "--gpus=4 --gres=gpu:8",
+                           "--gpus=4 --gpus-per-task=1 -n2",
+                           "--gpus-per-node=4 --gpus-per-task=1 --ntasks-per-node=2 -N2",
+                           "--ntasks-per-gpu=1 --gpus-per-task=1 -n4",
+                           "--ntasks-per-gpu=1 --ntasks-per-node=4 --gres=gpu:4",
                            "-N 4 -G 2",
                            "-G 7 --gpus-per-task=2",
                            "-n 3 -G 8 --gpus-per-task=2",
@@ -261,11 +347,21 @@ TEST(JobAsk, TheJobItself) {
             spec.options.end());
 }
 
+TEST(JobAsk, EmptyItemsOfListsAreSkipped) {
+  std::vector<std::string> notes;
+  const auto request =
+      job_request({options_of(SlurmCommand::kSbatch, "-p a,,b, -L m:2,,n, -a 1,,3, --gres=gpu:1,")}, around(), notes);
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  EXPECT_EQ(request->spec.partitions, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(request->spec.licenses, "m:2,n");
+  EXPECT_EQ(request->array->indices.text(), "1,3");
+  EXPECT_EQ(request->spec.groups[0].per_node.devices.size(), 1u);
+}
+
 TEST(JobAsk, RefusedJobs) {
-  for (const char* line :
-       {"--time=soon", "--time=10 --time-min=20", "--begin=yesterdayish", "--deadline=now-1hour",
-        "--dependency=afterok:x", "--nice=9999999999", "--signal=FOO", "--open-mode=sideways", "--array=5-1",
-        "--licenses=:1", "-p a,,b", "--priority=-3", "--kill-on-invalid-dep=perhaps"}) {
+  for (const char* line : {"--time=soon", "--time=10 --time-min=20", "--begin=yesterdayish", "--deadline=now-1hour",
+                           "--dependency=afterok:x", "--nice=9999999999", "--signal=FOO", "--open-mode=sideways",
+                           "--array=5-1", "--licenses=:1", "-p ,", "--priority=-3", "--kill-on-invalid-dep=perhaps"}) {
     std::vector<std::string> notes;
     EXPECT_FALSE(job_request({options_of(SlurmCommand::kSbatch, line)}, around(), notes).ok()) << line;
   }
@@ -358,6 +454,23 @@ TEST(StepAsk, Devices) {
   EXPECT_EQ(ask_text(step("--gres=none").devices_per_node), "gpu:0");
 }
 
+TEST(StepAsk, WhatIsAskedForTwiceIsTheSame) {
+  const auto gpus = [](const std::string& line, std::map<std::string, std::string> job) {
+    const StepSpec spec = step(line, std::move(job));
+    return format("t{} node={} task={} total={}", spec.tasks, ask_text(spec.devices_per_node),
+                  ask_text(spec.devices_per_task), spec.devices_total);
+  };
+  const std::map<std::string, std::string> eight = {{"SLURM_NTASKS", "8"}, {"SLURM_NNODES", "1"}};
+  EXPECT_EQ(gpus("--gres=gpu:4 --gpus-per-task=1 -n4", eight), "t4 node= task=gpu:1 total=0");
+  EXPECT_EQ(gpus("--gpus-per-node=8 --gpus-per-task=2 -n4", eight), "t4 node= task=gpu:2 total=0");
+  EXPECT_EQ(gpus("--gpus=4 --gpus-per-task=1", eight), "t8 node= task=gpu:1 total=0");
+  EXPECT_EQ(gpus("--gpus=4 --gpus-per-task=1 -n2", eight), "t2 node= task=gpu:1 total=0");
+  EXPECT_EQ(gpus("--gpus=4 --gres=gpu:4", eight), "t8 node=gpu:4 task= total=0");
+  EXPECT_EQ(gpus("--ntasks-per-gpu=1 -n4", eight), "t4 node= task=gpu:1 total=0");
+  EXPECT_EQ(gpus("", {{"SLURM_NTASKS", "4"}, {"SLURM_GPUS_PER_NODE", "4"}, {"SLURM_GPUS_PER_TASK", "1"}}),
+            "t4 node= task=gpu:1 total=0");
+}
+
 TEST(StepAsk, ItsOwnGpusReplaceThoseOfTheJobsVariables) {
   const std::map<std::string, std::string> whole = {{"SLURM_GPUS", "4"}, {"SLURM_NTASKS", "4"}};
   const std::map<std::string, std::string> each = {{"SLURM_GPUS_PER_NODE", "4"}, {"SLURM_NTASKS", "4"}};
@@ -406,6 +519,24 @@ TEST(StepAsk, TasksPerGpuShareIt) {
   EXPECT_EQ(binding(step("-n4", {{"SLURM_NTASKS_PER_GPU", "2"}, {"SLURM_GPUS", "2"}})), "single:2");
   EXPECT_EQ(binding(step("-n4 --ntasks-per-gpu=2 --gpu-bind=none")), "none");
   EXPECT_EQ(binding(step("-n4 --gpus-per-task=1", {{"SLURM_NTASKS_PER_GPU", "2"}})), "");
+}
+
+TEST(StepAsk, AccelBindIsAGpuBinding) {
+  const auto binding = [](const std::string& line) -> std::string {
+    std::vector<std::string> notes;
+    const auto spec = step_of(options_of(SlurmCommand::kSrun, line), around(), notes);
+    if (!spec)
+      return spec.error().message;
+    for (const auto& [name, text] : spec->options)
+      if (name == "gpu-bind")
+        return text;
+    return {};
+  };
+  EXPECT_EQ(binding("--accel-bind=g"), "closest");
+  EXPECT_EQ(binding("--accel-bind=gnv"), "closest");
+  EXPECT_EQ(binding("--accel-bind=g --gpu-bind=single:1"), "single:1");
+  EXPECT_EQ(binding("--accel-bind=v"), "");
+  EXPECT_EQ(binding("--accel-bind=x"), "Invalid --accel-bind specification");
 }
 
 TEST(StepAsk, MemoryOfTheJobIsNotAsked) {

@@ -25,4 +25,9 @@ Result<void> set_long_format(Wish& wish, const std::string& text) {
   return {};
 }
 
+// Above the table of a cluster that -M names.
+inline std::string cluster_line(const std::string& name, bool no_header) {
+  return name.empty() || no_header ? std::string() : format("CLUSTER: {}\n", name);
+}
+
 }  // namespace lockstep::slurm

@@ -16,6 +16,7 @@ constexpr const char* kBinding = "choosing sockets and binding is not supported 
 constexpr OptionDef kTable[] = {
   // name, letter, takes, commands, variable read by, variable, standing, value, help or reason, same as
   {"account", 'A', val, BRA, BRA, "ACCOUNT", ok, "NAME", "charge the job to this account", nullptr},
+  {"accel-bind", 0, val, R, R, "ACCEL_BIND", ok, "FLAGS", "g: each task sees the GPUs closest to its cores; n and v without effect", nullptr},
   {"acctg-freq", 0, val, BRA, BRA, "ACCTG_FREQ", adv, "INTERVAL", "accounting samples", nullptr},
   {"array", 'a', val, B, B, "ARRAY_INX", ok, "INDEXES", "job array, such as 0-15%4 or 1,3,5-9:2", nullptr},
   {"batch", 0, val, B, B, "BATCH", bad, "FEATURES", "a constraint for the script's own node is not supported yet", nullptr},
@@ -91,7 +92,7 @@ constexpr OptionDef kTable[] = {
   {"pack-group", 0, val, R, 0, "", ok, "N", "", "het-group"},
   {"hint", 0, val, BRA, BRA, "HINT", ok, "TYPE", "nomultithread, compute_bound; memory_bound and multithread as wishes", nullptr},
   {"hold", 'H', no, BRA, 0, "", ok, "", "submit held: it waits for scontrol release", nullptr},
-  {"ignore-pbs", 0, no, B, B, "IGNORE_PBS", ign, "", "#PBS lines are never read", nullptr},
+  {"ignore-pbs", 0, no, B, B, "IGNORE_PBS", ign, "", "do not read #PBS and #BSUB lines", nullptr},
   {"immediate", 'I', opt, RA, RA, "IMMEDIATE", ok, "SECONDS", "give up unless it starts within this time", nullptr},
   {"input", 'i', val, BR, B, "INPUT", ok, "PATTERN", "file for standard input", nullptr},
   {"interactive", 0, no, R, 0, "", ign, "", "the step that salloc uses", nullptr},

@@ -292,7 +292,11 @@ std::string help_line(const OptionDef& def) {
                             : def.takes == Takes::kMaybe ? format("[={}]", *def.value ? def.value : "VALUE")
                                                          : std::string();
   const bool idle = def.standing == Standing::kAdvisory || def.standing == Standing::kIgnored;
-  return format("{:<36} {}{}\n", option_head(def.letter, def.name, value), def.about, idle ? " (no effect here)" : "");
+  // As options of a plug-in stand in srun's help: tools learn from the word that images are taken.
+  const std::string_view name(def.name);
+  const bool is_pyxis = name.starts_with("container-") || name.starts_with("no-container-");
+  return format("{:<36} {}{}{}\n", option_head(def.letter, def.name, value), is_pyxis ? "[pyxis] " : "", def.about,
+                idle ? " (no effect here)" : "");
 }
 
 // Words between margins, each line behind two blanks.

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/hostlist.h"
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/values.h"
@@ -17,7 +18,7 @@ using Pair = KeyAndValue;
 // "CPU=1.0,Mem=0.25G,GRES/gpu=2.0": memory by the megabyte, where no unit is given; here it is counted by the gigabyte.
 Result<std::vector<TresWeight>> billing_weights(const std::string& text) {
   std::vector<TresWeight> out;
-  for (const std::string& part : split(text, ',')) {
+  for (const std::string& part : items_of(text)) {
     const auto equals = part.find('=');
     char* end = nullptr;
     const double weight = equals == std::string::npos ? -1 : std::strtod(part.c_str() + equals + 1, &end);
@@ -83,13 +84,13 @@ Result<void> set_memory(Partition& partition, const Pair& pair) {
 
 template <std::vector<std::string> Partition::*kNames>
 Result<void> set_allowed(Partition& partition, const Pair& pair) {
-  partition.*kNames = lower(pair.second) == "all" ? std::vector<std::string>{} : split(pair.second, ',');
+  partition.*kNames = lower(pair.second) == "all" ? std::vector<std::string>{} : items_of(pair.second);
   return {};
 }
 
 template <std::vector<std::string> Partition::*kNames>
 Result<void> set_denied(Partition& partition, const Pair& pair) {
-  partition.*kNames = split(pair.second, ',');
+  partition.*kNames = items_of(pair.second);
   return {};
 }
 

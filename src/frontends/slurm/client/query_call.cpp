@@ -89,9 +89,9 @@ Rows::Rows(std::string body, std::size_t columns) : body_(std::move(body)), colu
   }
 }
 
-Result<void> check_clusters(const ClientContext& context, const std::string& names) {
+Result<std::string> check_clusters(const ClientContext& context, const std::string& names) {
   if (names.empty())
-    return {};
+    return std::string();
   Api api(context);
   return check_cluster_name(api, names);
 }

@@ -49,7 +49,7 @@ class Rows {
 };
 
 // --clusters, or else $SLURM_CLUSTERS, names this cluster, or all, or nothing.
-Result<void> check_clusters(const ClientContext& context, const std::string& names);
+Result<std::string> check_clusters(const ClientContext& context, const std::string& names);
 
 std::string variable_or(const char* name, std::string_view otherwise = {});  // from the environment
 

@@ -5,7 +5,9 @@
 #include <unordered_set>
 
 #include "base/hostlist.h"
+#include "base/items.h"
 #include "base/text.h"
+#include "frontends/slurm/client/gpu_ask.h"
 #include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/values.h"
 
@@ -19,59 +21,6 @@ Result<std::uint32_t> product(std::uint64_t a, std::uint64_t b, std::string_view
   if (a * b > kTasksMax)
     return invalid(format("{} times {} {} are too many", a, b, of), "tasks");
   return static_cast<std::uint32_t>(a * b);
-}
-
-std::uint64_t sum(const std::vector<DeviceAsk>& asks) {
-  std::uint64_t total = 0;
-  for (const auto& ask : asks) total += ask.count;
-  return total;
-}
-
-std::vector<DeviceAsk> only_gpus(const std::vector<DeviceAsk>& asks) {
-  std::vector<DeviceAsk> out;
-  for (const auto& ask : asks)
-    if (ask.kind == "gpu")
-      out.push_back(ask);
-  return out;
-}
-
-Result<std::vector<DeviceAsk>> gpus_option(const OptionSet& options, std::string_view name) {
-  const Given* given = options.find(name);
-  if (!given)
-    return std::vector<DeviceAsk>{};
-  auto parsed = parse_gpus(given->text);
-  if (!parsed)
-    return invalid(format("Invalid {} specification: {}", where_given(name, *given), parsed.error().message),
-                   "devices");
-  return parsed;
-}
-
-struct TresPerTask {
-  std::uint32_t cores = 0;
-  std::vector<DeviceAsk> devices;
-};
-Result<TresPerTask> tres_per_task(const OptionSet& options) {
-  TresPerTask out;
-  const Given* given = options.find("tres-per-task");
-  if (!given)
-    return out;
-  for (const auto& item : split(given->text, ',')) {
-    const auto at = item.find_first_of(":=");
-    if (at != std::string::npos && lower(item.substr(0, at)) == "cpu") {
-      const auto count = parse_count(std::string_view(item).substr(at + 1));
-      if (!count || *count == 0)
-        return bad_value(options, "tres-per-task");
-      out.cores = *count;
-    } else if (item.starts_with("gres/")) {
-      auto parsed = parse_gres(item);
-      if (!parsed)
-        return bad_value(options, "tres-per-task");
-      out.devices.insert(out.devices.end(), parsed->begin(), parsed->end());
-    } else {
-      return bad_value(options, "tres-per-task");
-    }
-  }
-  return out;
 }
 
 // GPUs and NICs are devices; whatever else --gres names is counted.
@@ -113,6 +62,34 @@ Result<std::uint32_t> count_of(const OptionSet& options, std::string_view name, 
   return *value;
 }
 
+Result<TresPerTask> tres_per_task(const OptionSet& options) {
+  TresPerTask out;
+  const Given* given = options.find("tres-per-task");
+  if (!given)
+    return out;
+  std::string devices;
+  for (const auto& item : items_of(given->text)) {
+    const auto at = item.find_first_of(":=");
+    if (at != std::string::npos && lower(item.substr(0, at)) == "cpu") {
+      const auto count = parse_count(std::string_view(item).substr(at + 1));
+      if (!count || *count == 0)
+        return bad_value(options, "tres-per-task");
+      out.cores = *count;
+    } else if (item.starts_with("gres/")) {
+      devices += (devices.empty() ? "" : ",") + item;
+    } else {
+      return bad_value(options, "tres-per-task");
+    }
+  }
+  if (devices.empty())
+    return out;
+  auto parsed = parse_gres(devices);
+  if (!parsed)
+    return bad_value(options, "tres-per-task");
+  out.devices = std::move(*parsed);
+  return out;
+}
+
 namespace {
 
 // How many tasks there are, as far as options say so.
@@ -123,14 +100,11 @@ struct TaskWords {
 
 // GPUs that --gpus, --gpus-per-node or --gres ask for in all; 0 = none.
 Result<std::uint64_t> gpus_of(const OptionSet& options, std::uint32_t nodes) {
-  const std::uint64_t gpus = sum(TRY(gpus_option(options, "gpus")));
-  std::vector<DeviceAsk> on_node = TRY(gpus_option(options, "gpus-per-node"));
-  if (on_node.empty() && options.has("gres"))
-    if (auto gres = parse_gres(options.text("gres")))
-      on_node = only_gpus(*gres);
-  if (gpus > 0 || on_node.empty())
+  const Devices devices = TRY(read_devices(options));
+  const std::uint64_t gpus = sum_of(devices.total), on_node = sum_of(only_gpus(devices.per_node));
+  if (gpus > 0 || on_node == 0)
     return gpus;
-  return TRY(product(sum(on_node), std::max<std::uint32_t>(1, nodes), "GPUs"));
+  return TRY(product(on_node, std::max<std::uint32_t>(1, nodes), "GPUs"));
 }
 
 Result<std::uint64_t> tasks_of_gpus(const OptionSet& options, std::uint32_t nodes) {
@@ -141,16 +115,7 @@ Result<std::uint64_t> tasks_of_gpus(const OptionSet& options, std::uint32_t node
   return TRY(product(gpus, for_each, "tasks"));
 }
 
-// --gpus and --gpus-per-task say together how many tasks there are.
-Result<std::uint64_t> tasks_with_gpus(const OptionSet& options) {
-  const std::uint64_t all = sum(TRY(gpus_option(options, "gpus")));
-  const std::uint64_t for_each = sum(TRY(gpus_option(options, "gpus-per-task")));
-  if (for_each == 0 || all % for_each != 0)
-    return invalid("--gpus is not a multiple of --gpus-per-task", "devices");
-  return all / for_each;
-}
-
-Result<TaskWords> task_words_of(const OptionSet& options, std::uint32_t nodes) {
+Result<TaskWords> task_words_of(const OptionSet& options, const GpuCounts& gpus, std::uint32_t nodes) {
   TaskWords out;
   if (options.has("ntasks"))
     out.all = TRY(count_of(options, "ntasks", 1));
@@ -158,13 +123,14 @@ Result<TaskWords> task_words_of(const OptionSet& options, std::uint32_t nodes) {
     out.each_node = TRY(count_of(options, "ntasks-per-node", 1));
   if (out.each_node && overrides(options, "ntasks-per-node", "ntasks"))
     out.all.reset();
-  if (out.all || out.each_node)
+  if (out.all || (out.each_node && (nodes > 0 || gpus.tasks == 0)))
     return out;
   if (options.has("ntasks-per-gpu"))
     out.all = TRY(tasks_of_gpus(options, nodes));
-  else if (options.has("gpus") && options.has("gpus-per-task"))
-    if (const std::uint64_t tasks = TRY(tasks_with_gpus(options)))
-      out.all = tasks;
+  else if (gpus.tasks)
+    out.all = gpus.tasks;
+  else if (gpus.tasks_per_node)
+    out.each_node = gpus.tasks_per_node;
   return out;
 }
 
@@ -188,6 +154,14 @@ Result<void> spread(Shape& shape, std::uint32_t tasks, std::uint32_t each, bool 
   return {};
 }
 
+// Whether a job's own variables say how many GPUs its nodes and tasks have.
+bool gpus_are_of_job(const OptionSet& options) {
+  for (const char* name : {"gpus-per-node", "gpus-per-task", "tres-per-task", "ntasks-per-gpu"})
+    if (options.by(name, Origin::kEnvironment))
+      return true;
+  return false;
+}
+
 // No node stays without a task.
 void bound_nodes(CountRange& nodes, std::uint32_t tasks, bool may_shrink, std::vector<std::string>& notes) {
   if (nodes.min > tasks && may_shrink) {
@@ -209,14 +183,21 @@ Result<Shape> shape_of(const OptionSet& options, std::vector<std::string>& notes
                      "nodes");
     shape.nodes = *range;
   }
-  const TaskWords words = TRY(task_words_of(options, shape.nodes.min));
+  const GpuCounts gpus = TRY(counts_of_gpus(options));
+  if (gpus.nodes && (shape.nodes.max == 0 || (shape.nodes.min < gpus.nodes && gpus.nodes < shape.nodes.max)))
+    shape.nodes = {gpus.nodes, gpus.nodes};
+  TaskWords words = TRY(task_words_of(options, gpus, shape.nodes.min));
   shape.tasks_given = words.all || words.each_node;
   if (words.all) {
     const auto tasks = static_cast<std::uint32_t>(*words.all);
     bound_nodes(shape.nodes, tasks, !words.each_node, notes);
     shape.tasks = {tasks, tasks};
+    const bool by_gpus = !words.each_node && gpus.tasks_per_node;
+    if (by_gpus)
+      words.each_node = gpus.tasks_per_node;
     if (words.each_node)
-      TRY(spread(shape, tasks, *words.each_node, options.by("ntasks-per-node", Origin::kEnvironment)));
+      TRY(spread(shape, tasks, *words.each_node,
+                 by_gpus ? gpus_are_of_job(options) : options.by("ntasks-per-node", Origin::kEnvironment)));
   } else if (words.each_node) {
     if (shape.nodes.max == 0)
       shape.nodes = {1, 1};
@@ -243,6 +224,36 @@ Result<std::string> host_words(std::string text, const Surroundings& around) {
 
 }  // namespace
 
+Result<void> place_by_hostfile(OptionSet& options, const Surroundings& around, const OptionSet::GetVariable& variable) {
+  if (options.has("nodelist"))
+    return {};
+  const char* name = "SLURM_HOSTFILE";
+  const char* value = variable(name);
+  const bool is_file = value && *value;
+  if (!is_file) {
+    name = "SLURM_ARBITRARY_NODELIST";
+    value = options.by("distribution", Origin::kEnvironment) && lower(options.text("distribution")) == "arbitrary"
+                ? variable(name)
+                : nullptr;
+  }
+  if (!value || !*value)
+    return {};
+  const std::string list =
+      is_file && std::string_view(value).find('/') == std::string_view::npos ? std::string("./") + value : value;
+  const auto names = host_words(list, around);
+  if (!names)
+    return Error{names.error().code, format("Failure getting NodeNames from hostfile: {}", names.error().message), {}};
+  const auto from_there = [&](std::string text) { return Given{std::move(text), Origin::kEnvironment, 0, name}; };
+  TRY(options.set("nodelist", from_there(*names)));
+  options.unset("distribution");
+  TRY(options.set("distribution", from_there("arbitrary")));
+  if (options.has("ntasks") && !options.by("ntasks", Origin::kEnvironment))
+    return {};
+  options.unset("ntasks");
+  options.unset("nodes");
+  return options.set("ntasks", from_there(std::to_string(TRY(expand_hostlist(*names)).size())));
+}
+
 Result<std::vector<std::string>> nodes_by_task(const OptionSet& options, const Surroundings& around) {
   const Given* given = options.find("nodelist");
   if (!given)
@@ -253,7 +264,7 @@ Result<std::vector<std::string>> nodes_by_task(const OptionSet& options, const S
     return bad_value(options, "nodelist");
   if (options.has("ntasks")) {
     const std::uint32_t tasks = TRY(count_of(options, "ntasks", 1));
-    if (tasks > names->size() && options.by("ntasks", Origin::kCommandLine))
+    if (tasks > names->size() && !options.by("ntasks", Origin::kEnvironment))
       return invalid(
           format("Asked for {0} tasks have {1} in the nodelist.  Check your nodelist, or set the -n option to "
                  "be {1}",
@@ -314,79 +325,13 @@ Result<std::uint32_t> cores_per_task_of(const OptionSet& options) {
 
 namespace {
 
-// A share of a GPU stands alone among what is asked in the same place: GPUs beside it would be another ask.
-Result<void> check_alone(const OptionSet& options, const Given& gres, const std::vector<DeviceAsk>& asks) {
-  const auto items = split(lower(gres.text), ',');
-  const bool shares = std::any_of(items.begin(), items.end(), [](std::string_view item) {
-    if (item.starts_with("gres/") || item.starts_with("gres:"))
-      item.remove_prefix(5);
-    return is_share_of_gpu(item.substr(0, item.find_first_of(":=")));
-  });
-  if (!shares || only_gpus(asks).empty())
-    return {};
-  for (const char* name : {"gpus", "gpus-per-node", "gpus-per-task"})
-    if (const Given* other = options.find(name); other && other->origin == gres.origin)
-      return invalid(format("{}={} is a share of one GPU: {} cannot be asked for beside it", where_given("gres", gres),
-                            gres.text, where_given(name, *other)),
-                     "devices");
-  return {};
-}
-
-Result<void> read_gres(const OptionSet& options, Devices& out) {
-  const Given* given = options.find("gres");
-  if (!given)
-    return {};
-  auto parsed = parse_gres(given->text);
-  if (!parsed)
-    return invalid(format("Invalid {} specification: {}", where_given("gres", *given), parsed.error().message),
-                   "devices");
-  out.per_node = *parsed;
-  out.none = lower(given->text) == "none";
-  return check_alone(options, *given, out.per_node);
-}
-
-// --gpus-per-node beside --gres, which may name GPUs too. False: a step's own --gres replaces what the job's variables
-// say, and nothing else is read.
-Result<bool> put_gpus_of_node(const OptionSet& options, Devices& out) {
-  const auto per_node = TRY(gpus_option(options, "gpus-per-node"));
-  if (per_node.empty())
-    return true;
-  const auto before = only_gpus(out.per_node);
-  const bool contradicts = !before.empty() && before != per_node;
-  if (contradicts && overrides(options, "gres", "gpus-per-node"))
-    return false;
-  if (contradicts && !overrides(options, "gpus-per-node", "gres"))
-    return invalid(format("--gres={} and --gpus-per-node={} contradict each other", options.text("gres"),
-                          options.text("gpus-per-node")),
-                   "devices");
-  std::erase_if(out.per_node, [](const DeviceAsk& ask) { return ask.kind == "gpu"; });
-  out.per_node.insert(out.per_node.end(), per_node.begin(), per_node.end());
-  return true;
-}
-
-// --gpus together with the GPUs of each task or node: they must agree, and the total is said by them.
-Result<void> settle_total(const OptionSet& options, const Shape& shape, Devices& out) {
-  const std::uint64_t total = sum(out.total), each = sum(only_gpus(out.per_node));
-  if (total == 0)
-    return {};
-  if (!out.per_task.empty()) {
-    const auto needed = TRY(product(sum(only_gpus(out.per_task)), shape.tasks.min, "GPUs"));
-    if (needed != total)
-      return invalid(format("--gpus={} contradicts --gpus-per-task={} for {} tasks", options.text("gpus"),
-                            options.text("gpus-per-task"), shape.tasks.min),
-                     "devices");
-    out.total.clear();
-  }
-  if (shape.nodes.min > total)
+// GPUs of all that others describe are said by those.
+Result<void> settle_total(const Shape& shape, Devices& out) {
+  const std::uint64_t total = sum_of(out.total);
+  if (shape.nodes.min > std::max<std::uint64_t>(total, 1) && total > 0)
     return invalid(format("{} GPUs cannot be spread over {} nodes", total, shape.nodes.min), "devices");
-  if (only_gpus(out.per_node).empty())
-    return {};
-  if (shape.nodes.max && each * shape.nodes.max < total)
-    return invalid(format("--gpus={} contradicts {} GPUs per node on {} nodes", total, each, shape.nodes.max),
-                   "devices");
-  if (total % each != 0)
-    return invalid(format("--gpus={} is not a multiple of {} GPUs per node", total, each), "devices");
-  out.total.clear();
+  drop_described(out.total, out.per_task);
+  drop_described(out.total, out.per_node);
   return {};
 }
 
@@ -429,7 +374,7 @@ bool is_gpu_binding(std::string_view word) {
   }
   if (!is_among("map_gpu mask_gpu", how) || list.empty() || list.ends_with(','))
     return false;
-  const auto items = split(list, ',');
+  const auto items = items_of(list);
   return std::all_of(items.begin(), items.end(), [&](const auto& item) { return names_gpus(item, how == "mask_gpu"); });
 }
 
@@ -443,21 +388,10 @@ Result<void> check_gpu_bind(const OptionSet& options) {
 }  // namespace
 
 Result<Devices> devices_of(const OptionSet& options, const Shape& shape) {
-  Devices out;
   TRY(check_gpu_bind(options));
-  TRY(read_gres(options, out));
-  if (!TRY(put_gpus_of_node(options, out)))
-    return out;
-  out.per_task = TRY(gpus_option(options, "gpus-per-task"));
-  const auto tres = TRY(tres_per_task(options));
-  if (out.per_task.empty())
-    out.per_task = tres.devices;
-  out.total = TRY(gpus_option(options, "gpus"));
-  if (options.has("ntasks-per-gpu") && out.total.empty() && only_gpus(out.per_node).empty() && out.per_task.empty()) {
-    const std::uint32_t for_each = TRY(count_of(options, "ntasks-per-gpu", 1));
-    out.total.push_back({"gpu", "", (shape.tasks.min + for_each - 1) / for_each});
-  }
-  TRY(settle_total(options, shape, out));
+  Devices out = TRY(read_devices(options));
+  TRY(settle_tasks_of_gpus(options, shape.tasks.min, out));
+  TRY(settle_total(shape, out));
   return out;
 }
 
@@ -480,16 +414,13 @@ Result<std::string> distribution_of(const OptionSet& options) {
 }
 
 Result<void> devices_into(const OptionSet& options, const Shape& shape, GroupSpec& group) {
-  const Devices devices = TRY(devices_of(options, shape));
+  TRY(check_gpus_agree(options, shape));
+  Devices devices = TRY(devices_of(options, shape));
+  drop_described(devices.per_task, devices.per_node);
   put_devices(group.per_node, devices.per_node);
   put_devices(group.per_task, devices.per_task);
   group.per_job = devices.total;
-  // --gpus together with --gpus-per-node says how many nodes there are.
-  const std::uint64_t all = sum(TRY(gpus_option(options, "gpus")));
-  const std::uint64_t each = sum(only_gpus(devices.per_node));
-  if (all && each && group.nodes.max == 0)
-    group.nodes = {static_cast<std::uint32_t>(all / each), static_cast<std::uint32_t>(all / each)};
-  const bool any_gpu = all || each || !devices.per_task.empty() || !devices.total.empty();
+  const bool any_gpu = !only_gpus(devices.per_node).empty() || !devices.per_task.empty() || !devices.total.empty();
   if (options.has("cpus-per-gpu")) {
     if (options.has("cpus-per-task") && !overrides(options, "cpus-per-gpu", "cpus-per-task"))
       return invalid("--cpus-per-task and --cpus-per-gpu are mutually exclusive", "cores");

@@ -24,6 +24,9 @@ struct NodeChoice {
   std::vector<std::string> only, exclude;
 };
 Result<NodeChoice> node_choice_of(const OptionSet& options, const Surroundings& around);
+// SLURM_HOSTFILE: a node for every task, one a line, unless --nodelist says where they run. In a job of distribution
+// "arbitrary" the list that this one was made with.
+Result<void> place_by_hostfile(OptionSet& options, const Surroundings& around, const OptionSet::GetVariable& variable);
 // Distribution "arbitrary": the node of every task, in their order, from --nodelist or its file.
 Result<std::vector<std::string>> nodes_by_task(const OptionSet& options, const Surroundings& around);
 
@@ -31,6 +34,16 @@ struct Devices {
   std::vector<DeviceAsk> per_node, per_task, total;
   bool none = false;  // --gres=none: not even what the job has
 };
+std::uint64_t sum_of(const std::vector<DeviceAsk>& asks);
+std::vector<DeviceAsk> only_gpus(const std::vector<DeviceAsk>& asks);
+
+struct TresPerTask {
+  std::uint32_t cores = 0;
+  std::vector<DeviceAsk> devices;
+};
+Result<TresPerTask> tres_per_task(const OptionSet& options);
+
+// Without what is told twice, but for GPUs of a node that the tasks' own are part of (gpu_ask.h).
 Result<Devices> devices_of(const OptionSet& options, const Shape& shape);
 Result<std::uint32_t> cores_per_task_of(const OptionSet& options);  // 0 = not given
 

@@ -137,6 +137,10 @@ Result<void> complete(Wish& wish) {
   return {};
 }
 
+bool is_about_states(std::string_view refusal) {
+  return refusal.starts_with("unrecognized job state") || refusal.ends_with("is not supported / accounted");
+}
+
 Result<void> list(Query& query, const Wish& wish) {
   if (wish.json) {
     say(TRY(query.get("/slurm/v1/sacct.json", wish.filters)));
@@ -167,15 +171,16 @@ int sacct_main(const ClientContext& context, int argc, char** argv) {
     return print_names_of_fields();
   if (!has_no_words(voice, line.words))
     return 1;
-  if (const auto known = check_clusters(context, wish.clusters); !known) {
-    voice.error(known.error().message);
-    return 1;
-  }
-  Query query(context);
-  Result<void> done = complete(wish);
-  if (done)
-    done = list(query, wish);
-  if (!done)
+  const auto ask = [&]() -> Result<void> {
+    TRY(check_clusters(context, wish.clusters));
+    TRY(complete(wish));
+    Query query(context);
+    return list(query, wish);
+  };
+  const Result<void> done = ask();
+  if (!done && is_about_states(done.error().message))
+    voice.fatal(done.error().message);
+  else if (!done && !say_unreached(voice, "sacct: error: Problem talking to the database", done.error()))
     voice.error(done.error().message);
   return done ? 0 : 1;
 }

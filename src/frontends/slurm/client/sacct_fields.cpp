@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/query_times.h"
 #include "frontends/slurm/client/text_width.h"
@@ -163,7 +164,7 @@ std::span<const SacctField> sacct_fields() { return kFields; }
 
 Result<std::vector<SacctColumn>> parse_sacct_format(std::string_view text, std::span<const SacctField> fields) {
   std::vector<SacctColumn> columns;
-  for (const std::string& part : split(text, ',')) {
+  for (const std::string& part : items_of(text)) {
     const std::string_view word = trim(part);
     if (word.empty())
       continue;

@@ -87,6 +87,13 @@ TEST(Sacct, HostileFormats) {
   EXPECT_EQ(listing("jobid%99999999", ""), "error: Invalid width: \"jobid%99999999\"");
   EXPECT_EQ(listing("%20", ""), "error: Invalid field requested: \"\"");
   EXPECT_EQ(listing("", ""), "error: No field requested");
+  EXPECT_EQ(listing(",", ""), "error: No field requested");
+}
+
+TEST(Sacct, EmptyItemsAreSkipped) {
+  const auto columns = parse_sacct_format(",jobid,,state%5,");
+  ASSERT_TRUE(columns.ok());
+  EXPECT_EQ(columns->size(), 2u);
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 
 namespace lockstep::slurm {
 
+inline constexpr std::string_view kNoDatabase = "sacctmgr: error: Problem talking to the database";
+
 struct SacctmgrSession {
   const ClientContext& context;
   Voice voice{"sacctmgr"};

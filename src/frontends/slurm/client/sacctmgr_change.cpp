@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/key_rows.h"
@@ -62,9 +63,7 @@ std::vector<std::string> take_names(std::vector<KeyWord>& words, std::initialize
   std::erase_if(words, [&](const KeyWord& word) {
     if (!word.key.empty() && std::find(keys.begin(), keys.end(), word.key) == keys.end())
       return false;
-    for (const std::string& name : split(word.value, ','))
-      if (!name.empty())
-        out.push_back(lower(name));
+    for (const std::string& name : items_of(word.value)) out.push_back(lower(name));
     return true;
   });
   return out;
@@ -171,6 +170,8 @@ int carry_out(const SacctmgrSession& session, Query& query, std::string_view hea
     }
   }
   if (const auto done = send(query, changes); !done) {
+    if (say_unreached(session.voice, kNoDatabase, done.error()))
+      return 1;
     session.voice.error(done.error().code == Errc::kDenied ? "Access/permission denied" : done.error().message);
     return 1;
   }
@@ -180,7 +181,8 @@ int carry_out(const SacctmgrSession& session, Query& query, std::string_view hea
 int finish(const SacctmgrSession& session, const Result<int>& done) {
   if (done)
     return *done;
-  session.voice.error(done.error().message);
+  if (!say_unreached(session.voice, kNoDatabase, done.error()))
+    session.voice.error(done.error().message);
   return 1;
 }
 
@@ -247,7 +249,7 @@ Result<void> change_admin(Query& query, const std::vector<std::string>& users, b
 }
 
 void add_names(const KeyWord& word, std::vector<std::string>& into) {
-  for (const std::string& name : split(word.value, ',')) into.push_back(lower(name));
+  for (const std::string& name : items_of(word.value)) into.push_back(lower(name));
 }
 
 // Which associations words are about.
@@ -335,7 +337,7 @@ Result<int> change_coordinators(const SacctmgrSession& session, Query& query, st
   const auto accounts = take_names(words, {"account", "accounts", "acct", "accts"});
   std::vector<std::string> users;
   for (const KeyWord& word : words)
-    for (const std::string& name : split(word.value, ',')) users.push_back(lower(name));
+    for (const std::string& name : items_of(word.value)) users.push_back(lower(name));
   const auto known = TRY(records<Account>(query, "/v1/accounts", Kind::kAccount));
   std::vector<Change> changes;
   for (const std::string& name : accounts) {
@@ -489,7 +491,7 @@ Result<int> delete_users(const SacctmgrSession& session, Query& query, std::vect
   std::vector<std::string> users, accounts, partitions;
   for (const KeyWord& word : words) {
     auto& list = word.key.starts_with("acc") ? accounts : word.key.starts_with("partition") ? partitions : users;
-    for (const std::string& name : split(word.value, ',')) list.push_back(lower(name));
+    for (const std::string& name : items_of(word.value)) list.push_back(lower(name));
   }
   std::vector<Change> changes;
   for (const Ref<Association>& a : TRY(records<Association>(query, "/v1/associations", Kind::kAssociation)))

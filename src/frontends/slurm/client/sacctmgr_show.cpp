@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/key_rows.h"
@@ -182,7 +183,7 @@ struct ShowColumn {
 // Names in any case; a unique beginning is enough ("format=acc,us%20").
 Result<std::vector<ShowColumn>> parse_format(std::string_view text) {
   std::vector<ShowColumn> out;
-  for (const std::string& part : split(text, ',')) {
+  for (const std::string& part : items_of(text)) {
     const auto percent = part.find('%');
     const std::string name = lower(trim(std::string_view(part).substr(0, percent)));
     const ShowField* found = nullptr;
@@ -290,9 +291,7 @@ Result<void> take_condition(Filter& filter, const KeyWord& word, const std::stri
   auto* const list = list_of(filter, word.key);
   if (!list)
     return invalid(format(" Unknown condition: {}", text));
-  for (const std::string& name : split(word.value, ','))
-    if (!name.empty())
-      list->push_back(lower(name));
+  for (const std::string& name : items_of(word.value)) list->push_back(lower(name));
   return {};
 }
 
@@ -520,7 +519,7 @@ Result<void> show(const SacctmgrSession& session, const std::string& entity, con
 
 int sacctmgr_show(const SacctmgrSession& session, const std::string& entity, const std::vector<std::string>& words) {
   const auto done = show(session, entity, words);
-  if (!done)
+  if (!done && !say_unreached(session.voice, kNoDatabase, done.error()))
     session.voice.error(done.error().message);
   return done ? 0 : 1;
 }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <span>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/values.h"
@@ -149,7 +150,7 @@ Result<void> read_spans(const KeyWord& word, Duration& span) {
 Result<void> read_flags(Qos& qos, const KeyWord& word) {
   if (word.sign == 0)
     for (const QosFlag& flag : kQosFlags) qos.*flag.member = false;
-  for (const std::string& name : split(word.value, ',')) {
+  for (const std::string& name : items_of(word.value)) {
     if (name.empty() || name == "-1")
       continue;
     const auto flag = std::find_if(std::begin(kQosFlags), std::end(kQosFlags),
@@ -189,7 +190,7 @@ KeyWord key_word(const std::string& word) {
 void change_list(std::vector<std::string>& list, const KeyWord& word) {
   if (word.sign == 0)
     list.clear();
-  for (const std::string& name : split(word.value, ',')) {
+  for (const std::string& name : items_of(word.value)) {
     const auto at = std::find(list.begin(), list.end(), name);
     if (word.sign == '-' && at != list.end())
       list.erase(at);
@@ -391,7 +392,7 @@ Result<void> set_policy_preempt_mode(Policy& policy, const KeyWord& word) {
 
 Result<void> set_tres_weights(Policy& policy, const KeyWord& word) {
   policy.weight_tres.clear();
-  for (const std::string& part : split(word.value, ',')) {
+  for (const std::string& part : items_of(word.value)) {
     const KeyWord weight = key_word(part);
     if (weight.key.empty())
       return bad_value(word);
@@ -402,7 +403,7 @@ Result<void> set_tres_weights(Policy& policy, const KeyWord& word) {
 
 Result<void> set_enforced(Policy& policy, const KeyWord& word) {
   policy.enforce_associations = policy.enforce_qos = policy.enforce_safe = false;
-  for (const std::string& name : split(lower(word.value), ',')) {
+  for (const std::string& name : items_of(lower(word.value))) {
     if (name.empty() || is_among("none 0", name))
       continue;
     if (!is_among("associations limits qos safe", name))

@@ -139,5 +139,38 @@ TEST(ScontrolReservation, Words) {
     EXPECT_FALSE(set_reservation(r, {{key, value}}, now, 0).ok()) << key;
 }
 
+TEST(ScontrolReservation, CoresOfNamedNodesAreCountedNodeByNode) {
+  const WallTime now{1'700'000'000'000'000};
+  const auto cores = [&](const std::vector<std::pair<std::string, std::string>>& pairs) {
+    Reservation r;
+    const auto set = set_reservation(r, pairs, now, 0);
+    return set ? format("{} on {}", r.tres.cpu, join(r.nodes, ",")) : set.error().message.substr(0, 32);
+  };
+  EXPECT_EQ(cores({{"corecnt", "4"}}), "4 on ");
+  EXPECT_EQ(cores({{"nodes", "n[1-2]"}, {"corecnt", "4,6"}}), "10 on n1,n2");
+  EXPECT_EQ(cores({{"corecnt", "4,6"}, {"nodes", "n[1-2]"}}), "10 on n1,n2");
+  EXPECT_EQ(cores({{"nodes", "n[1-2]"}, {"corecnt", "4"}}), "Core count for reservation node ");
+  EXPECT_EQ(cores({{"corecnt", "x"}}), "Invalid core count x");
+  EXPECT_EQ(cores({{"corecnt", "0"}}), "Invalid core count 0");
+}
+
+TEST(ScontrolReservation, WhatANewOneNeeds) {
+  std::vector<std::pair<std::string, std::string>> pairs = {
+      {"starttime", "now"}, {"duration", "10"}, {"nodes", "n1"}, {"users", "ann"}};
+  EXPECT_TRUE(check_new_reservation(pairs).ok());
+  const char* kWords[] = {"A start time must be given.", "An end time or duration must be given.",
+                          "CoreCnt, Nodes, NodeCnt, BurstBuffer, Licenses or Watts must be specified.",
+                          "Either Users/Groups and/or Accounts must be specified."};
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    auto less = pairs;
+    less.erase(less.begin() + static_cast<std::ptrdiff_t>(i));
+    EXPECT_EQ(check_new_reservation(less).error().message, format("{}  No reservation created.", kWords[i]));
+  }
+  pairs[1].first = "endtime";
+  pairs[2] = {"corecnt", "4"};
+  pairs[3] = {"accounts+", "proj"};
+  EXPECT_TRUE(check_new_reservation(pairs).ok());
+}
+
 }  // namespace
 }  // namespace lockstep::slurm

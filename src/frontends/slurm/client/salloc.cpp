@@ -166,20 +166,22 @@ Result<void> Salloc::read_kill_command(const OptionSet& options) {
 
 Result<Salloc::Wish> Salloc::read_wish(const Invocation& invocation) {
   Wish wish{invocation.components.front(), read_surroundings(), {}, invocation.words.back()};
+  std::vector<OptionSet> components = invocation.components;
+  TRY(place_by_hostfile(components.front(), wish.around, ::getenv));
   const bool no_shell = wish.options.has("no-shell");
   if (no_shell && !wish.words.empty())
     return invalid("--no-shell and a command cannot be given together");
   wish.is_shell = wish.words.empty() && !no_shell;
   TRY(read_kill_command(wish.options));
   std::vector<std::string> notes;
-  auto request = job_request(invocation.components, wish.around, notes);
+  auto request = job_request(components, wish.around, notes);
   for (const auto& note : notes) voice_.warning(note);
   if (!request)
     return request.error();
   wish.request = std::move(*request);
   JobSpec& job = wish.request.spec;
   if (job.name.empty())
-    job.name = wish.words.empty() ? "interactive" : base_name(wish.words[0]);
+    job.name = no_shell ? "no-shell" : "interactive";  // whatever the command is: libraries tell a step of srun by it
   job.command = wish.words.empty() ? "" : wish.words[0];
   job.interactive = !no_shell;
   job.requeue = false;

@@ -137,6 +137,19 @@ std::string_view slurm_sentence(const Error& error) {
   return {};
 }
 
+bool say_unreached(const Voice& voice, std::string_view what, const Error& error) {
+  const bool is_silent = error.code == Errc::kUnavailable || error.code == Errc::kTimeout;
+  const std::string_view sentence = error.code == Errc::kIo ? "Unable to contact slurm controller (receive failure)"
+                                    : is_silent             ? slurm_sentence(error)
+                                                            : std::string_view{};
+  if (sentence.empty())
+    return false;
+  write_all(STDERR_FILENO, format("{}: {}{}", what, sentence, line_end));
+  if (!error.message.empty())
+    voice.error(error.message);
+  return true;
+}
+
 void say_refusal(const Voice& voice, std::string_view what, const Error& error) {
   const std::string_view sentence = slurm_sentence(error);
   if (sentence.empty()) {

@@ -43,6 +43,10 @@ void set_line_end(std::string_view end);
 // Slurm's own sentence for what the cluster refused ("Invalid partition name specified"); "" when it has none.
 std::string_view slurm_sentence(const Error& error);
 
+// Nobody answered: Slurm's own line, "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+// which programs look for at the very beginning, then what we know of it. False, and nothing is said, of other errors.
+bool say_unreached(const Voice& voice, std::string_view what, const Error& error);
+
 // "sbatch: error: DETAIL" when there is one beyond the sentence, then "sbatch: error: WHAT: SENTENCE".
 void say_refusal(const Voice& voice, std::string_view what, const Error& error);
 

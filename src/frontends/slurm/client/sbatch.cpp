@@ -9,7 +9,9 @@
 #include "frontends/slurm/client/container_ask.h"
 #include "frontends/slurm/client/context.h"
 #include "frontends/slurm/client/environment.h"
+#include "frontends/slurm/client/foreign_directives.h"
 #include "frontends/slurm/client/invocation.h"
+#include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/script.h"
 #include "frontends/slurm/client/shell_limits.h"
 #include "frontends/slurm/client/shell_word.h"
@@ -52,15 +54,22 @@ Error not_a_script(Error error, const Script& script, const std::vector<std::str
   return error;
 }
 
-Result<Script> load_script(const OptionSet& options, const std::vector<std::string>& words,
+// The component that has a command instead of a script, the last one that says so; null: there is a script.
+const OptionSet* wrapping(const std::vector<OptionSet>& components) {
+  const auto last = std::find_if(components.rbegin(), components.rend(),
+                                 [](const OptionSet& options) { return options.has("wrap"); });
+  return last == components.rend() ? nullptr : &*last;
+}
+
+Result<Script> load_script(const std::vector<OptionSet>& components, const std::vector<std::string>& words,
                            const std::string& work_dir) {
   Script script;
-  if (options.has("wrap")) {
+  if (const OptionSet* options = wrapping(components)) {
     if (!words.empty())
       return invalid("Script arguments not permitted with --wrap option", "script");
-    if (trim(options.text("wrap")).empty())
+    if (trim(options->text("wrap")).empty())
       return invalid("The --wrap command is empty", "script");
-    script.text = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n" + options.text("wrap") + "\n";
+    script.text = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n" + options->text("wrap") + "\n";
     script.name = "wrap";
   } else if (words.empty()) {
     script.text = TRY(read_descriptor(STDIN_FILENO, "standard input", kScriptMax));
@@ -87,13 +96,17 @@ Result<std::vector<OptionSet>> with_directives(const std::vector<OptionSet>& out
                                                std::vector<std::string>& notes) {
   std::vector<OptionSet> out;
   auto read = TRY(read_directives(script.text));
-  notes.insert(notes.end(), read.notes.begin(), read.notes.end());
+  ForeignOptions foreign;
+  if (!outer.front().has("ignore-pbs"))
+    foreign = TRY(read_foreign_directives(script.text));
+  for (const auto* told : {&read.notes, &foreign.notes}) notes.insert(notes.end(), told->begin(), told->end());
   OptionSet bare(SlurmCommand::kSbatch);
   TRY(bare.read_environment([](const char* name) { return ::getenv(name); }));
   for (std::size_t i = 0; i < std::max(outer.size(), read.components.size()); ++i) {
     OptionSet options = outer.size() == 1 ? outer.front() : i < outer.size() ? outer[i] : bare;
     if (i < read.components.size())
       for (const auto& directive : read.components[i]) TRY(options.read_directive(directive.words, directive.line));
+    for (const auto& directive : foreign.directives) TRY(options.read_directive(directive.words, directive.line));
     out.push_back(std::move(options));
   }
   return out;
@@ -213,13 +226,15 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
   voice.set_quiet(outer.has("quiet"));
   voice.set_verbose(outer.has("verbose"));
   const Surroundings around = read_surroundings();
-  const auto script = load_script(outer, words, around.work_dir);
+  const auto script = load_script(begun.invocation.components, words, around.work_dir);
   if (!script)
     return say_option_error(voice, script.error());
   std::vector<std::string> notes;
-  const auto components = with_directives(begun.invocation.components, *script, notes);
+  auto components = with_directives(begun.invocation.components, *script, notes);
   if (!components)
     return say_option_error(voice, components.error());
+  if (const auto listed = place_by_hostfile(components->front(), around, ::getenv); !listed)
+    return say_option_error(voice, listed.error());
   const OptionSet& options = components->front();
   voice.set_quiet(options.has("quiet"));
   auto request = job_request(*components, around, notes);

@@ -296,7 +296,7 @@ TEST_F(Sbatch, ScancelRefusesAnEmptyUserOrState) {
     const Variable set("SCANCEL_USER", "");
     EXPECT_EQ(refused({"scancel", "--me"}), "scancel: error: Invalid user name: \n");
   }
-  for (const char* state : {"", "SLEEPING", "PD,"}) {
+  for (const char* state : {"", "SLEEPING", ","}) {
     const Variable set("SCANCEL_STATE", state);
     EXPECT_TRUE(refused({"scancel", "--me"}).starts_with("scancel: error: Invalid job state specified: ")) << state;
   }
@@ -359,6 +359,97 @@ TEST_F(Sbatch, CommandsForAnotherClusterAreRefused) {
     EXPECT_EQ(by_variable.err, refusal);
   }
   EXPECT_EQ(cluster.asked, std::vector<std::string>(2 * std::size(commands), "GET /v1/ping"));
+}
+
+TEST_F(Sbatch, ListingsOfANamedClusterSayItsName) {
+  cluster.answer = [](std::string_view, std::string_view target) {
+    return target == "/v1/ping" ? ApiClient::Reply{200, "application/json", R"({"cluster":"ours"})"}
+                                : ApiClient::Reply{200, "text/plain", ""};
+  };
+  EXPECT_EQ(run(squeue_main, cluster, {"squeue", "-M", "ours", "-o", "%i"}).out, "CLUSTER: ours\nJOBID\n");
+  EXPECT_EQ(run(squeue_main, cluster, {"squeue", "-M", "all", "-o", "%i"}).out, "CLUSTER: ours\nJOBID\n");
+  EXPECT_EQ(run(squeue_main, cluster, {"squeue", "-M", "ours", "-h", "-o", "%i"}).out, "");
+  EXPECT_EQ(run(squeue_main, cluster, {"squeue", "-o", "%i"}).out, "JOBID\n");
+  EXPECT_EQ(run(sinfo_main, cluster, {"sinfo", "--clusters=ours", "-o", "%D"}).out, "CLUSTER: ours\nNODES\n");
+  EXPECT_EQ(run(sinfo_main, cluster, {"sinfo", "-h", "-M", "ours", "-o", "%D"}).out, "");
+  EXPECT_TRUE(run(sshare_main, cluster, {"sshare", "-M", "ours"}).out.starts_with("CLUSTER: ours\n"));
+}
+
+TEST_F(Sbatch, OnlyJobStateGoesWithJobsAndStates) {
+  cluster.answer = [](std::string_view, std::string_view) { return ApiClient::Reply{200, "text/plain", "12\tR\n"}; };
+  EXPECT_EQ(run(squeue_main, cluster, {"squeue", "--only-job-state", "-h", "-j", "12"}).out, "                12  R\n");
+  EXPECT_EQ(cluster.asked.back(),
+            "GET /slurm/v1/squeue?columns=jobarrayid,statecompact,partition,stateorder,"
+            "prioritylong&jobs=12");
+  const auto refused = run(squeue_main, cluster, {"squeue", "--only-job-state", "-u", "ann"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_TRUE(refused.err.starts_with("squeue: fatal: Option --only-job-state only works alone")) << refused.err;
+}
+
+// Programs know a controller that is away by these words at the very beginning, and ask again.
+TEST_F(Sbatch, AControllerThatIsAwayIsToldInSlurmsWords) {
+  Errc why = Errc::kUnavailable;
+  cluster.context.connect = [&]() -> Result<std::unique_ptr<ApiClient>> {
+    return Error{why, "why: nobody listens", {}};
+  };
+  using Main = int (*)(const ClientContext&, int, char**);
+  const std::tuple<Main, std::vector<std::string>, std::string> commands[] = {
+      {squeue_main, {"squeue"}, "slurm_load_jobs error: "},
+      {squeue_main, {"squeue", "-M", "ours"}, "slurm_load_jobs error: "},
+      {squeue_main, {"squeue", "-s"}, "slurm_get_job_steps error: "},
+      {squeue_main, {"squeue", "--json"}, "slurm_load_jobs error: "},
+      {sinfo_main, {"sinfo"}, "slurm_load_partitions: "},
+      {sinfo_main, {"sinfo", "-T"}, "slurm_load_reservations: "},
+      {scontrol_main, {"scontrol", "show", "job", "1"}, "slurm_load_jobs error: "},
+      {scontrol_main, {"scontrol", "show", "jobid", "-dd", "1"}, "slurm_load_jobs error: "},
+      {scontrol_main, {"scontrol", "show", "nodes"}, "slurm_load_node error: "},
+      {scontrol_main, {"scontrol", "show", "config"}, "slurm_load_ctl_conf error: "},
+      {scontrol_main, {"scontrol", "update", "jobid=1", "timelimit=7"}, "slurm_update error: "},
+      {scontrol_main, {"scontrol", "wait_job", "1"}, "slurm_load_jobs error: "},
+      {scontrol_main, {"scontrol", "hold", "1"}, "hold 1: "},
+      {sacct_main, {"sacct"}, "sacct: error: Problem talking to the database: "},
+      {sacctmgr_main, {"sacctmgr", "show", "user"}, "sacctmgr: error: Problem talking to the database: "},
+      {sacctmgr_main, {"sacctmgr", "-i", "add", "account", "a"}, "sacctmgr: error: Problem talking to the database: "},
+      {scontrol_main, {"scontrol", "delete", "reservationname=r"}, "scontrol: error: Error deleting the reservation: "},
+      {seff_main, {"seff", "1"}, "slurm_load_jobs error: "},
+      {sstat_main, {"sstat", "-j", "1"}, "slurm_get_job_steps error: "},
+      {sprio_main, {"sprio"}, "Couldn't get priority factors from controller: "},
+      {sshare_main, {"sshare"}, "sshare: error: Couldn't get shares from controller: "},
+      {scancel_main, {"scancel", "1"}, "scancel: error: Kill job error on job id 1: "},
+      {scancel_main, {"scancel", "1.0"}, "scancel: error: Kill job error on job step id 1.0: "},
+      {scancel_main, {"scancel", "-u", "ann"}, "slurm_load_jobs error: "},
+      {scancel_main, {"scancel", "-i", "1"}, "slurm_load_jobs error: "}};
+  for (const auto& [command, words, what] : commands) {
+    why = Errc::kUnavailable;
+    const auto absent = run(command, cluster, words);
+    EXPECT_EQ(absent.code, 1) << join(words, " ");
+    EXPECT_TRUE(absent.err.starts_with(what + "Unable to contact slurm controller (connect failure)\n"))
+        << join(words, " ") << ": " << absent.err;
+    EXPECT_NE(absent.err.find("nobody listens"), std::string::npos) << absent.err;
+    why = Errc::kTimeout;
+    EXPECT_TRUE(run(command, cluster, words).err.starts_with(what + "Socket timed out on send/recv operation\n"))
+        << join(words, " ");
+  }
+  why = Errc::kUnavailable;
+  const auto submission = run(sbatch_main, cluster, {"sbatch", "--wrap", "true"});
+  EXPECT_EQ(submission.code, 1);
+  EXPECT_TRUE(
+      submission.err.ends_with("sbatch: error: Batch job submission failed: Unable to contact slurm controller "
+                               "(connect failure)\n"))
+      << submission.err;
+}
+
+TEST_F(Sbatch, LinesOfOtherSchedulersAreRead) {
+  const auto path = script("#!/bin/sh\n#SBATCH -J named\n#PBS -N pbs\n#PBS -l nodes=2:ppn=4,feature=x\ntrue\n");
+  const auto result = run(sbatch_main, cluster, {"sbatch", path});
+  EXPECT_EQ(result.err, "sbatch: warning: script line 4: #PBS -l feature=x has no meaning here and is ignored\n");
+  EXPECT_EQ(submitted().spec.name, "pbs");
+  EXPECT_EQ(submitted().spec.groups[0].nodes.min, 2u);
+  EXPECT_EQ(submitted().spec.groups[0].tasks.min, 8u);
+  run(sbatch_main, cluster, {"sbatch", "-J", "mine", path});
+  EXPECT_EQ(submitted().spec.name, "mine");
+  run(sbatch_main, cluster, {"sbatch", "--ignore-pbs", path});
+  EXPECT_EQ(submitted().spec.name, "named");
 }
 
 TEST_F(Sbatch, ListingsSayThatAFilterNamesNothing) {

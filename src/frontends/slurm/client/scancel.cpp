@@ -70,7 +70,16 @@ bool cancel_step(Api& api, const Voice& voice, const ScancelAsk& ask, const Scan
     if (!done && done.error().code == Errc::kNotFound)
       return tell_no_step(voice, ask, target);
   }
+  if (!done &&
+      say_unreached(voice, format("scancel: error: Kill job error on job step id {}", shown(target)), done.error()))
+    return false;
   return done || tell(voice, ask, shown(target), done.error());
+}
+
+// Jobs that are named are told of by name; those of a filter Slurm looks up first.
+std::string unreached_of(const CancelMany& request) {
+  return request.targets.empty() ? "slurm_load_jobs error"
+                                 : format("scancel: error: Kill job error on job id {}", join(request.targets, ","));
 }
 
 // False after a failure that counts.
@@ -79,7 +88,7 @@ bool cancel_jobs(Api& api, const Voice& voice, const ScancelAsk& ask, const Canc
   if (!answer) {
     if (answer.error().field == "users")
       voice.error(answer.error().message);
-    else if (!ask.quiet)
+    else if (!ask.quiet && !say_unreached(voice, unreached_of(request), answer.error()))
       voice.error(format("Kill job error: {}", answer.error().message));
     return false;
   }
@@ -130,7 +139,7 @@ Result<bool> look_up(Api& api, const Voice& voice, ScancelAsk& ask, std::vector<
     TRY(ask.choose_users(TRY(api.users()), ::getuid()));
   const auto jobs = api.jobs("state=pending,starting,running,suspended,completing");
   if (!jobs)
-    return Error{jobs.error().code, format("slurm_load_jobs error: {}", jobs.error().message), {}};
+    return jobs.error();
   std::vector<NodeId> chosen_nodes;
   const std::unordered_set<std::string_view> named(ask.nodes.begin(), ask.nodes.end());
   if (!named.empty())
@@ -266,7 +275,7 @@ int scancel_main(const ClientContext& context, int argc, char** argv) {
   if (line.exit_code)
     return *line.exit_code;
   const auto done = run(context, voice, ask, line.words);
-  if (!done)
+  if (!done && !say_unreached(voice, "slurm_load_jobs error", done.error()))
     voice.error(done.error().message);
   return done && *done ? 0 : 1;
 }

@@ -1,5 +1,6 @@
 #include "frontends/slurm/client/scancel_ask.h"
 
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/values.h"
 #include "model/job.h"
@@ -78,13 +79,16 @@ Result<ScancelTarget> one_target(const std::string& item) {
 
 Result<std::vector<ScancelTarget>> parse_scancel_targets(std::string_view text) {
   std::vector<ScancelTarget> out;
-  for (const auto& item : split_ids(text)) out.push_back(TRY(one_target(item)));
+  for (const auto& item : split_ids(text))
+    if (!item.empty())
+      out.push_back(TRY(one_target(item)));
+  if (out.empty())
+    return bad_id(text);
   return out;
 }
 
 std::vector<std::string> scancel_names(std::string_view text) {
-  std::vector<std::string> names = split(text, ',');
-  std::erase(names, "");
+  std::vector<std::string> names = items_of(text);
   return names.empty() ? std::vector<std::string>{""} : names;
 }
 
@@ -114,9 +118,9 @@ Result<void> ScancelAsk::read_environment(const std::function<const char*(const 
 
 Result<void> ScancelAsk::set_states(std::string_view text) {
   states.clear();
-  if (text.empty())
+  if (items_of(text).empty())
     return invalid("Invalid job state specified: ", "state");
-  for (const auto& item : split(text, ',')) {
+  for (const auto& item : items_of(text)) {
     const std::string word = lower(item);
     if (word == "pending" || word == "pd")
       states.push_back(JobState::kPending);

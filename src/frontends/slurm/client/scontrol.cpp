@@ -209,7 +209,8 @@ int scontrol_main(const ClientContext& context, int argc, char** argv) {
       words.push_back(std::move(word));
   if (needs_cluster(words))
     if (const auto known = check_clusters(context, session.clusters); !known) {
-      session.voice.error(known.error().message);
+      if (!say_unreached(session.voice, "slurm_load_ctl_conf error", known.error()))
+        session.voice.error(known.error().message);
       return 1;
     }
   return words.empty() ? run_prompt(session) : run_verb(session, std::move(words));

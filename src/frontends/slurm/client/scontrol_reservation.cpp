@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/hostlist.h"
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/key_rows.h"
@@ -24,6 +25,8 @@ namespace lockstep::slurm {
 namespace {
 
 using Pair = std::pair<std::string, std::string>;
+
+constexpr const char* kNotTold = "not told";  // Error::field, where something is missing
 
 Error bad_value(const Pair& pair) {
   return invalid(format("Invalid value for {}: {}", pair.first, pair.second), pair.first);
@@ -89,6 +92,7 @@ struct ReservationEdit {
   Reservation& reservation;
   WallTime now;
   std::optional<WallTime> end;
+  std::vector<std::uint32_t> cores;  // CoreCnt: of all, or of each node that is named
 };
 
 Error bad_value(const KeyWord& word) { return bad_value(Pair{word.key, word.value}); }
@@ -150,7 +154,31 @@ Result<void> set_amounts(Reservation& r, const std::string& text) {
 Result<void> set_tres(ReservationEdit& edit, const KeyWord& word) { return set_amounts(edit.reservation, word.value); }
 
 Result<void> set_cores(ReservationEdit& edit, const KeyWord& word) {
-  return set_amounts(edit.reservation, "cpu=" + word.value);
+  edit.cores.clear();
+  for (const std::string& item : split(word.value, ',')) {
+    const auto count = parse_count(item);
+    if (!count || *count == 0)
+      return invalid(format("Invalid core count {}", word.value), "corecnt");
+    edit.cores.push_back(*count);
+  }
+  return {};
+}
+
+// Nodes are kept whole: those that are named, or enough to have so many cores.
+Result<void> settle_cores(ReservationEdit& edit, bool names_nodes) {
+  if (edit.cores.empty())
+    return {};
+  Reservation& r = edit.reservation;
+  if (names_nodes && (r.nodes.front() == "ALL" || r.nodes.size() != edit.cores.size()))
+    return invalid(format("Core count for reservation node list is not consistent! {} count(s) for {} node(s)",
+                          edit.cores.size(), r.nodes.front() == "ALL" ? "all" : std::to_string(r.nodes.size())),
+                   "corecnt");
+  if (!names_nodes)
+    r.nodes.clear();
+  std::uint64_t sum = 0;
+  for (const std::uint32_t count : edit.cores) sum += count;
+  r.tres.cpu = static_cast<std::int64_t>(sum);
+  return {};
 }
 
 Result<void> set_partition(ReservationEdit& edit, const KeyWord& word) {
@@ -202,7 +230,7 @@ Result<void> set_flags(ReservationEdit& edit, const KeyWord& word) {
     r.recurrence = Recurrence::kNone;
     r.purge_comp = false;
   }
-  for (const std::string& name : split(word.value, ',')) TRY(set_flag(r, name, word.sign != '-'));
+  for (const std::string& name : items_of(word.value)) TRY(set_flag(r, name, word.sign != '-'));
   return {};
 }
 
@@ -235,14 +263,34 @@ KeyWord with_sign_apart(const Pair& pair) {
 
 }  // namespace
 
+Result<void> check_new_reservation(const std::vector<Pair>& pairs) {
+  struct Needed {
+    std::string_view keys, words;
+  };
+  constexpr Needed kNeeded[] = {
+      {"starttime", "A start time must be given."},
+      {"endtime duration", "An end time or duration must be given."},
+      {"corecnt nodes nodecnt nodecount licenses tres",
+       "CoreCnt, Nodes, NodeCnt, BurstBuffer, Licenses or Watts must be specified."},
+      {"users user accounts account groups group qos", "Either Users/Groups and/or Accounts must be specified."}};
+  for (const Needed& one : kNeeded)
+    if (std::none_of(pairs.begin(), pairs.end(),
+                     [&](const Pair& pair) { return is_among(one.keys, with_sign_apart(pair).key); }))
+      return invalid(format("{}  No reservation created.", one.words), kNotTold);
+  return {};
+}
+
 Result<void> set_reservation(Reservation& r, const std::vector<Pair>& pairs, WallTime now, std::int32_t zone_s) {
-  ReservationEdit edit{r, now, {}};
+  ReservationEdit edit{r, now, {}, {}};
+  bool names_nodes = false;
   for (const Pair& pair : pairs) {
     const KeyWord word = with_sign_apart(pair);
     if (!TRY(set_by_key(kKeys, edit, pair.first, word)) && !TRY(set_by_key(kListKeys, edit, word.key, word)))
       return Error{Errc::kUnsupported,
                    format("Update of this parameter is not supported: {}\nRequest aborted", pair.first), pair.first};
+    names_nodes = names_nodes || word.key == "nodes";
   }
+  TRY(settle_cores(edit, names_nodes && !r.nodes.empty()));
   if (!r.start)
     r.start = now;
   if (edit.end)
@@ -288,6 +336,8 @@ std::string name_in(const std::vector<Pair>& pairs) {
 }
 
 Result<void> run(const ScontrolSession& session, std::string_view verb, const std::vector<Pair>& pairs) {
+  if (verb == "create")
+    TRY(check_new_reservation(pairs));
   const std::string name = name_in(pairs);
   if (verb != "create" && name.empty())
     return not_found("Requested reservation is invalid");
@@ -355,7 +405,13 @@ std::optional<int> scontrol_reservation(const ScontrolSession& session, std::str
   if (done)
     return 0;
   const Error& error = done.error();
+  if (error.field == kNotTold) {
+    session.voice.error(error.message);
+    return 1;
+  }
   const std::string_view doing = verb == "create" ? "creating" : verb == "update" ? "updating" : "deleting";
+  if (say_unreached(session.voice, format("scontrol: error: Error {} the reservation", doing), error))
+    return 1;
   session.voice.error(format("Error {} the reservation: {}", doing,
                              error.code == Errc::kDenied ? "Access/permission denied" : error.message));
   return 1;

@@ -85,6 +85,12 @@ void tell_what_is_asked(const ScontrolSession& session, Query& query, const std:
                          : format("job {} goes on as soon as there is room: others use what it gave up", name));
 }
 
+int say_not_waited(const ScontrolSession& session, const Error& error) {
+  if (!say_unreached(session.voice, "slurm_load_jobs error", error))
+    session.voice.error(sentence(error));
+  return 1;
+}
+
 // Polls until the job has its nodes or has ended; 0 only in the first case.
 int wait_job(const ScontrolSession& session, const std::string& name) {
   Query query(session.context);
@@ -92,18 +98,14 @@ int wait_job(const ScontrolSession& session, const std::string& name) {
     const auto reply = plausible_job(name) ? query.get("/slurm/v1/squeue",
                                                        {{"jobs", name}, {"states", "all"}, {"columns", "statecompact"}})
                                            : Result<std::string>(not_found(name));
-    if (!reply) {
-      session.voice.error(sentence(reply.error()));
-      return 1;
-    }
+    if (!reply)
+      return say_not_waited(session, reply.error());
     if (*reply != "PD\n")
       return *reply == "R\n" || *reply == "CF\n" || *reply == "S\n" || *reply == "SI\n" ? 0 : 1;
     // Answers when it has started, or after half a minute.
     if (const auto waited = query.get(format("/v1/jobs/{}/wait", url_escaped(name)), {{"for", "started"}}, seconds(90));
-        !waited) {
-      session.voice.error(sentence(waited.error()));
-      return 1;
-    }
+        !waited)
+      return say_not_waited(session, waited.error());
   }
 }
 
@@ -111,15 +113,17 @@ struct Entity {
   const char* name;
   std::size_t shortest;
   std::string_view path;
+  std::string_view not_loaded;  // Slurm's words where the controller does not answer
 };
-constexpr Entity kEntities[] = {{"jobs", 1, "job"},
-                                {"steps", 2, "step"},
-                                {"nodes", 1, "node"},
-                                {"partitions", 2, "partition"},
-                                {"reservations", 3, "reservation"},
-                                {"licenses", 3, "license"},
-                                {"topology", 1, "topology"},
-                                {"config", 2, "config"}};
+constexpr Entity kEntities[] = {{"jobs", 1, "job", "slurm_load_jobs error"},
+                                {"jobid", 1, "job", "slurm_load_jobs error"},
+                                {"steps", 2, "step", "slurm_get_job_steps error"},
+                                {"nodes", 1, "node", "slurm_load_node error"},
+                                {"partitions", 2, "partition", "slurm_load_partitions error"},
+                                {"reservations", 3, "reservation", "slurm_load_reservations error"},
+                                {"licenses", 3, "license", "slurm_load_license error"},
+                                {"topology", 1, "topology", "slurm_load_topo error"},
+                                {"config", 2, "config", "slurm_load_ctl_conf error"}};
 
 const Entity* find_entity(std::string_view word) {
   const Entity* found = nullptr;
@@ -147,6 +151,8 @@ Subject subject_of(const Words& words) {
 
 void say_not_shown(const ScontrolSession& session, const Entity& entity, const Error& error) {
   if (session.quiet && error.code == Errc::kNotFound)
+    return;
+  if (say_unreached(session.voice, entity.not_loaded, error))
     return;
   if (error.code == Errc::kUnavailable)
     session.voice.error(error.message);
@@ -209,6 +215,8 @@ int scontrol_job_verb(const ScontrolSession& session, const std::string& verb, c
     if (done)
       continue;
     exit_code = 1;
+    if (say_unreached(session.voice, format("{} {}", verb, name), done.error()))
+      continue;
     std::string why = sentence(done.error());
     if (why.ends_with(": " + name))  // the job is named behind it anyway
       why.resize(why.size() - name.size() - 2);
@@ -242,7 +250,8 @@ int scontrol_write(const ScontrolSession& session, const Words& words) {
   Query query(session.context);
   const auto script = query.get(format("/v1/jobs/{}/script", url_escaped(words[1])), {});
   if (!script) {
-    session.voice.error(format("job script retrieval failed: {}", sentence(script.error())));
+    if (!say_unreached(session.voice, "scontrol: error: job script retrieval failed", script.error()))
+      session.voice.error(format("job script retrieval failed: {}", sentence(script.error())));
     return 1;
   }
   const std::string file = words.size() > 2 ? words[2] : format("slurm-{}.sh", words[1]);

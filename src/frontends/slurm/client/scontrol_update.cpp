@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/hostlist.h"
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/key_rows.h"
@@ -167,10 +168,12 @@ Result<void> check_not_empty(const Pair& entity) {
                  entity.first);
 }
 
-int finish(const Result<void>& done) {
+int finish(const ScontrolSession& session, const Result<void>& done) {
   if (done)
     return 0;
   const Error& error = done.error();
+  if (say_unreached(session.voice, "slurm_update error", error))
+    return 1;
   if (error.code == Errc::kUnsupported)
     write_all(STDERR_FILENO, error.message + "\n");
   else
@@ -200,7 +203,7 @@ Result<void> set_weight(NodeEdit& edit, const Pair& pair) {
 }
 
 Result<void> set_features(NodeEdit& edit, const Pair& pair) {
-  edit.update.features = split(pair.second, ',');
+  edit.update.features = items_of(pair.second);
   return {};
 }
 
@@ -257,7 +260,7 @@ Result<void> set_text(JobEdit& edit, const Pair& pair) {
 }
 
 Result<void> set_partitions(JobEdit& edit, const Pair& pair) {
-  edit.update.partitions = split(pair.second, ',');
+  edit.update.partitions = items_of(pair.second);
   return {};
 }
 
@@ -371,7 +374,7 @@ int scontrol_update(const ScontrolSession& session, const Words& words) {
     if (!what.empty())
       TRY(check_not_empty(pairs[0]));
     if (what == "jobid") {
-      for (const std::string& name : split(pairs[0].second, ',')) {
+      for (const std::string& name : items_of(pairs[0].second)) {
         std::vector<Pair> one = pairs;
         one[0].second = name;
         TRY(update_job(query, one));
@@ -387,7 +390,7 @@ int scontrol_update(const ScontrolSession& session, const Words& words) {
         "No valid entity in update command\nInput line must include \"NodeName\", \"PartitionName\" or \"JobId\"",
         {}};
   };
-  return finish(run());
+  return finish(session, run());
 }
 
 int scontrol_create(const ScontrolSession& session, const Words& words) {
@@ -399,7 +402,7 @@ int scontrol_create(const ScontrolSession& session, const Words& words) {
     Query query(session.context);
     return put_partition(query, pairs, true);
   };
-  return finish(run());
+  return finish(session, run());
 }
 
 int scontrol_delete(const ScontrolSession& session, const Words& words) {
@@ -415,7 +418,7 @@ int scontrol_delete(const ScontrolSession& session, const Words& words) {
                    {}));
     return {};
   };
-  return finish(run());
+  return finish(session, run());
 }
 
 }  // namespace lockstep::slurm

@@ -195,7 +195,8 @@ int seff_main(const ClientContext& context, int argc, char** argv) {
   Query query(context);
   const auto body = query.get("/slurm/v1/sacct", {{"columns", kNames}, {"jobs", name}});
   if (!body) {
-    voice.error(body.error().message);
+    if (!say_unreached(voice, "slurm_load_jobs error", body.error()))
+      voice.error(body.error().message);
     return 1;
   }
   const Rows rows(*body, kColumns);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/items.h"
 #include "base/text.h"
 
 namespace lockstep::slurm {
@@ -46,7 +47,7 @@ Result<void> put_shell_limits(Variables& variables, const std::string& propagate
     for (const Known& known : kKnown) put_limit(variables, known);
     return {};
   }
-  for (const auto& word : split(propagate, ',')) {
+  for (const auto& word : items_of(propagate)) {
     const std::string name = plain_name(word);
     const auto known =
         std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Known& k) { return k.name == name; });

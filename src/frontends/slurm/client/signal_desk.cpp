@@ -9,6 +9,7 @@
 
 #include "frontends/slurm/client/background.h"
 #include "frontends/slurm/client/say.h"
+#include "ports/step_signal.h"
 
 namespace lockstep::slurm {
 
@@ -104,11 +105,17 @@ SignalDesk::~SignalDesk() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-std::vector<int> SignalDesk::take() {
-  std::vector<int> out;
+std::vector<ArrivedSignal> SignalDesk::arrivals() {
+  std::vector<ArrivedSignal> out;
   ::signalfd_siginfo info{};
   while (::read(fd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info))
-    out.push_back(static_cast<int>(info.ssi_signo));
+    out.push_back({static_cast<int>(info.ssi_signo), info.ssi_code == SI_QUEUE && info.ssi_int == kSentToStepsToo});
+  return out;
+}
+
+std::vector<int> SignalDesk::take() {
+  std::vector<int> out;
+  for (const ArrivedSignal& arrived : arrivals()) out.push_back(arrived.signal);
   return out;
 }
 

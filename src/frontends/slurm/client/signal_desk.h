@@ -10,12 +10,18 @@
 
 namespace lockstep::slurm {
 
+struct ArrivedSignal {
+  int signal = 0;
+  bool sent_to_steps_too = false;  // to all of the job: what accompanies a step need not hand it on
+};
+
 class SignalDesk {
  public:
   explicit SignalDesk(const std::vector<int>& signals);
   ~SignalDesk();
   SignalDesk(SignalDesk&&) = delete;
   int fd() const { return fd_; }
+  std::vector<ArrivedSignal> arrivals();
   std::vector<int> take();                // those that arrived
   void restore_in_child() const;          // the mask as it was, for a program about to be started
   static std::vector<int> all_of_srun();  // what srun forwards or handles itself

@@ -115,7 +115,11 @@ Result<std::vector<SortKey>> sort_keys(std::string_view text, TableAsk& ask) {
   return keys;
 }
 
-Result<void> list_once(Query& query, const Wish& wish) {
+bool is_read_by_eye(const Wish& wish) {
+  return !wish.no_header && wish.short_format.empty() && wish.long_format.empty() && wish.env_format.empty();
+}
+
+Result<void> list_once(Query& query, const Wish& wish, const std::string& cluster) {
   if (wish.json) {
     say(TRY(query.get("/slurm/v1/sinfo.json", wish.filters)));
     return {};
@@ -123,6 +127,7 @@ Result<void> list_once(Query& query, const Wish& wish) {
   if (wish.reservations) {
     const std::string listed =
         TRY(query.get("/slurm/v1/sinfo.reservations", {{"noheader", wish.no_header ? "1" : ""}, {"times", "marked"}}));
+    say(cluster_line(cluster, wish.no_header));
     say(shown_lines(with_times(listed, variable_or("SLURM_TIME_FORMAT"), time(nullptr))));
     return {};
   }
@@ -138,7 +143,7 @@ Result<void> list_once(Query& query, const Wish& wish) {
   parameters["columns"] = join(ask.names, ",");
   const Rows rows(TRY(query.get("/slurm/v1/sinfo", parameters)), ask.names.size());
   TableLook look;
-  look.colour = wants_colour();
+  look.colour = is_read_by_eye(wish) && wants_colour();
   look.header = !wish.no_header;
   look.time_pattern = variable_or("SLURM_TIME_FORMAT");
   look.now = time(nullptr);
@@ -148,6 +153,7 @@ Result<void> list_once(Query& query, const Wish& wish) {
   std::string out;
   if (wish.every_s > 0 || (wish.long_list && !wish.no_header))
     out = date_line(look.now);
+  out += cluster_line(cluster, wish.no_header);
   say(out + write_table(layout, ask, rows, sorted_rows(rows, keys), look));
   return {};
 }
@@ -166,16 +172,18 @@ int sinfo_main(const ClientContext& context, int argc, char** argv) {
     return *line.exit_code;
   if (!has_no_words(voice, line.words))
     return 1;
-  if (const auto known = check_clusters(context, wish.clusters); !known) {
-    voice.error(known.error().message);
+  const auto fail = [&](const Error& error) {
+    if (!say_unreached(voice, wish.reservations ? "slurm_load_reservations" : "slurm_load_partitions", error))
+      voice.error(error.message);
     return 1;
-  }
+  };
+  const auto cluster = check_clusters(context, wish.clusters);
+  if (!cluster)
+    return fail(cluster.error());
   Query query(context);
   for (;;) {
-    if (const auto listed = list_once(query, wish); !listed) {
-      voice.error(listed.error().message);
-      return 1;
-    }
+    if (const auto listed = list_once(query, wish, *cluster); !listed)
+      return fail(listed.error());
     if (wish.every_s <= 0 || unsaid())
       return 0;
     sleep_for(seconds(wish.every_s));

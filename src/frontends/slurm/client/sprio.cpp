@@ -1,4 +1,5 @@
 // sprio: the parts that the priorities of pending jobs are made of.
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/command_options.h"
 #include "frontends/slurm/client/query_call.h"
@@ -54,7 +55,7 @@ std::string_view default_layout(const Wish& wish) {
 
 Result<std::vector<SortKey>> sort_keys(std::string_view text, TableAsk& ask) {
   std::vector<SortKey> out;
-  for (const std::string& part : split(text, ',')) {
+  for (const std::string& part : items_of(text)) {
     std::string_view word = part;
     SortKey key;
     if (word.starts_with('-') || word.starts_with('+')) {
@@ -130,13 +131,13 @@ int sprio_main(const ClientContext& context, int argc, char** argv) {
     return *line.exit_code;
   if (!has_no_words(voice, line.words))
     return 1;
-  if (const auto known = check_clusters(context, wish.clusters); !known) {
-    voice.error(known.error().message);
-    return 1;
-  }
-  Query query(context);
-  const auto done = list(query, wish);
-  if (!done)
+  const auto ask = [&]() -> Result<void> {
+    TRY(check_clusters(context, wish.clusters));
+    Query query(context);
+    return list(query, wish);
+  };
+  const auto done = ask();
+  if (!done && !say_unreached(voice, "Couldn't get priority factors from controller", done.error()))
     voice.error(done.error().message);
   return done ? 0 : 1;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/listing_options.h"
@@ -21,13 +22,14 @@ namespace {
 constexpr std::string_view kShort = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
 constexpr std::string_view kLong = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
 constexpr std::string_view kStart = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
+constexpr std::string_view kStates = "%.18i %.2t";
 constexpr std::string_view kSteps = "%.15i %.8j %.9P %.8u %.9M %N";
 
 struct Wish {
   std::map<std::string, std::string> filters;
   std::string short_format, long_format, sort;
   std::string clusters = variable_or("SLURM_CLUSTERS");
-  bool no_header = false, long_list = false, steps = false, start = false, json = false;
+  bool no_header = false, long_list = false, steps = false, start = false, json = false, only_state = false;
   bool has_own_layout = false;  // -l, -s or --start was given: $SQUEUE_FORMAT does not count
   bool is_list_open = false;    // -j or -s came last without a list: it may be the next word
   std::int64_t every_s = 0;
@@ -50,6 +52,18 @@ void read_environment(Wish& wish) {
 
 void want_long(Wish& wish) { wish.long_list = wish.has_own_layout = true; }
 void want_start(Wish& wish) { wish.start = wish.has_own_layout = true; }
+
+// What --only-job-state goes together with, as in Slurm: jobs and states, and how they are printed.
+Result<void> check_only_state(const Wish& wish) {
+  const bool filters = std::any_of(wish.filters.begin(), wish.filters.end(), [](const auto& filter) {
+    return filter.first != "jobs" && filter.first != "states" && filter.first != "array";
+  });
+  if (!wish.only_state || !(filters || wish.steps || wish.start || wish.long_list))
+    return {};
+  return invalid(
+      "Option --only-job-state only works alone, with -j (--jobs) and/or -t (--states) parameters, parameters for "
+      "cluster/federation selection, and the printing options.");
+}
 
 // Behind the options, of which some have layouts of their own.
 void read_formats(Wish& wish) {
@@ -92,6 +106,7 @@ constexpr CommandOption<Wish> kOptions[] = {
   {'n', "name", Takes::kValue, "LIST", "jobs of these names", Filter{"name"}},
   {'o', "format", Takes::kValue, "FORMAT", "\"%.18i %.9P %.8j ...\"", set_short_format<Wish>},
   {'O', "Format", Takes::kValue, "FORMAT", "\"jobid:10,partition,name:.20\"", set_long_format<Wish>},
+  {0, "only-job-state", Takes::kNothing, "", "of each job its id and its state", &Wish::only_state},
   {'p', "partition partitions", Takes::kValue, "LIST", "jobs in these partitions", Filter{"partition"}},
   {'q', "qos", Takes::kValue, "LIST", "jobs of these QOS", Filter{"qos"}},
   {'R', "reservation", Takes::kValue, "LIST", "jobs in these reservations", Filter{"reservation"}},
@@ -125,14 +140,19 @@ Result<TableFormat> format_of(const Wish& wish, std::span<const FieldDef> fields
     return parse_long_format(wish.long_format, fields);
   if (!wish.short_format.empty())
     return parse_short_format(wish.short_format, fields);
-  return parse_short_format(wish.steps ? kSteps : wish.start ? kStart : wish.long_list ? kLong : kShort, fields);
+  return parse_short_format(wish.only_state  ? kStates
+                            : wish.steps     ? kSteps
+                            : wish.start     ? kStart
+                            : wish.long_list ? kLong
+                                             : kShort,
+                            fields);
 }
 
 // The users in a list that the cluster says it does not know.
 std::vector<std::string> unknown_users_of(const Error& error) {
   constexpr std::string_view kRefusal = "Invalid user: ";
   const bool is_one = error.code == Errc::kInvalid && error.message.starts_with(kRefusal);
-  return is_one ? split(std::string_view(error.message).substr(kRefusal.size()), ',') : std::vector<std::string>();
+  return is_one ? items_of(std::string_view(error.message).substr(kRefusal.size())) : std::vector<std::string>();
 }
 
 // As Slurm's squeue does: users that nobody knows are named, and the others' jobs are listed, or nobody's. Nothing: the
@@ -144,8 +164,7 @@ Result<std::optional<std::string>> ask_of_known_users(Query& query, std::string_
     auto body = query.get(path, parameters);
     if (body)
       return std::optional(std::move(*body));
-    auto users = split(parameters["user"], ',');
-    std::erase(users, "");  // with them alone everybody's would be listed
+    auto users = items_of(parameters["user"]);
     const std::size_t asked = users.size();
     for (const std::string& unknown : unknown_users_of(body.error()))
       if (std::erase(users, unknown) > 0)
@@ -158,7 +177,10 @@ Result<std::optional<std::string>> ask_of_known_users(Query& query, std::string_
   }
 }
 
-Result<void> list_once(Query& query, const Wish& wish, const Voice& voice) {
+// Programs that parse a table choose its columns, or leave its header away; people look at the usual one.
+bool is_looked_at(const Wish& wish) { return !wish.no_header && wish.short_format.empty() && wish.long_format.empty(); }
+
+Result<void> list_once(Query& query, const Wish& wish, const std::string& cluster, const Voice& voice) {
   if (wish.json) {
     say(TRY(query.get("/slurm/v1/squeue.json", wish.filters)));
     return {};
@@ -180,13 +202,14 @@ Result<void> list_once(Query& query, const Wish& wish, const Voice& voice) {
   if (wish.short_format.empty() && wish.long_format.empty())
     widen_names(layout, ask, rows, terminal_columns());
   TableLook look;
-  look.colour = wants_colour();
+  look.colour = is_looked_at(wish) && wants_colour();
   look.header = !wish.no_header;
   look.time_pattern = variable_or("SLURM_TIME_FORMAT");
   look.now = time(nullptr);
   std::string out;
   if (wish.every_s > 0 || (wish.long_list && !wish.no_header))
     out = date_line(look.now);
+  out += cluster_line(cluster, wish.no_header);
   say(out + write_table(layout, ask, rows, sorted_rows(rows, keys), look));
   return {};
 }
@@ -200,23 +223,30 @@ int squeue_main(const ClientContext& context, int argc, char** argv) {
   const CommandWords line = read_options(kSyntax, argc, argv, voice, wish);
   if (line.exit_code)
     return *line.exit_code;
+  if (const auto fits = check_only_state(wish); !fits) {
+    voice.fatal(fits.error().message);
+    return 1;
+  }
   read_formats(wish);
   const bool is_list = wish.is_list_open && !line.words.empty();
   if (is_list)
     wish.filters["jobs"] = line.words[0];
   if (!has_no_words(voice, line.words, is_list ? 1 : 0))
     return 1;
-  if (const auto known = check_clusters(context, wish.clusters); !known) {
-    voice.error(known.error().message);
+  const std::string_view what = wish.steps ? "slurm_get_job_steps error" : "slurm_load_jobs error";
+  const auto cluster = check_clusters(context, wish.clusters);
+  if (!cluster) {
+    if (!say_unreached(voice, what, cluster.error()))
+      voice.error(cluster.error().message);
     return 1;
   }
   Query query(context);
   for (;;) {
-    if (const auto listed = list_once(query, wish, voice); !listed) {
+    if (const auto listed = list_once(query, wish, *cluster, voice); !listed) {
       const Error& error = listed.error();
       if (error.code == Errc::kNotFound && wish.filters.contains("jobs"))
         write_all(STDERR_FILENO, "slurm_load_jobs error: Invalid job id specified\n");
-      else
+      else if (!say_unreached(voice, what, error))
         voice.error(error.message);
       return 1;
     }

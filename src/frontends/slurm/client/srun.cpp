@@ -25,6 +25,7 @@
 #include "frontends/slurm/client/step_files.h"
 #include "frontends/slurm/client/values.h"
 #include "model/job.h"
+#include "ports/lingering_step.h"
 
 namespace lockstep::slurm {
 
@@ -249,7 +250,6 @@ class Srun {
   int run(int argc, char** argv);
 
  private:
-  Result<void> place_by_hostfile();
   int in_allocation(JobId job);
   struct OwnJob;
   Result<OwnJob> own_job();
@@ -298,7 +298,7 @@ int Srun::run(int argc, char** argv) {
   }
   if (words_.empty())
     return fail(invalid("No command given to execute."));
-  if (const auto read = place_by_hostfile(); !read)
+  if (const auto read = place_by_hostfile(options_, around_, ::getenv); !read)
     return fail(read.error());
   if (const auto mpi = mpi_of(options_); !mpi)
     return fail(mpi.error());
@@ -322,32 +322,16 @@ int Srun::run(int argc, char** argv) {
   return in_allocation(JobId(*id));
 }
 
-// SLURM_HOSTFILE: a node for every task, one a line, unless --nodelist says where they run.
-Result<void> Srun::place_by_hostfile() {
-  const char* file = ::getenv("SLURM_HOSTFILE");
-  if (!file || !*file || options_.has("nodelist"))
-    return {};
-  const std::string path = strchr(file, '/') ? file : std::string("./") + file;
-  const auto text = around_.read_file(absolute_path(path, around_.work_dir));
-  if (!text)
-    return Error{text.error().code, format("Failure getting NodeNames from hostfile: {}", text.error().message), {}};
-  const Given given{path, Origin::kEnvironment, 0, "SLURM_HOSTFILE"};
-  TRY(options_.set("nodelist", given));
-  options_.unset("distribution");
-  TRY(options_.set("distribution", {"arbitrary", Origin::kEnvironment, 0, "SLURM_HOSTFILE"}));
-  if (!options_.by("ntasks", Origin::kCommandLine)) {
-    options_.unset("ntasks");
-    options_.unset("nodes");
-    TRY(options_.set("ntasks", {std::to_string(split_words(*text).size()), Origin::kEnvironment, 0, "SLURM_HOSTFILE"}));
-  }
-  return {};
+bool lingers() {
+  const char* word = ::getenv(kLingerVariable);
+  return word && std::string_view(word) == "1";
 }
 
 // A controller whose disk is full takes steps again in a moment, or when somebody has made room: `full` says so.
 Result<Ref<Step>> create_patiently(const ClientContext& context, const StepRequest& request, std::atomic<bool>& full) {
   for (;; ::usleep(kFullDiskUs)) {
     Api own(context);
-    auto step = own.create_step(request);
+    auto step = own.create_step(request, !lingers());
     const bool waits = !step && (step.error().field == "disk" || step.error().field == "read-only");
     if (!waits || request.spec.immediate)
       return step;
@@ -436,6 +420,7 @@ Result<int> Srun::accompany(JobId id, Ref<Step> step, JobEnd* end, std::optional
     open = TRY(open_files(files, facts));
   tell_of_unbound(options_, *step, voice_);
   SessionAsk ask = session_ask(options_, id, step, end != nullptr);
+  ask.lingers = lingers();
   TRY(files_into(files, *open, step->spec->append, ask));
   StepSession session(context_, api_, voice_, *signals_, std::move(ask), end);
   return session.run([&] {

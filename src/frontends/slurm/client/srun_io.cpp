@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -401,6 +402,12 @@ void StepSession::send_queued() {
   }
 }
 
+void StepSession::end_input() {
+  if (!std::exchange(input_open_, false))
+    return;
+  queue_ += input_.end();
+}
+
 bool StepSession::may_read_input() const {
   if (ask_.input == SessionAsk::Input::kNone || !input_open_ || fd_ < 0 || !input_.wants_more() ||
       queue_.size() > kQueueMax)
@@ -414,8 +421,7 @@ void StepSession::read_input() {
   if (n < 0 && (errno == EINTR || errno == EAGAIN))
     return;
   if (n <= 0) {
-    input_open_ = false;
-    queue_ += input_.end();
+    end_input();
     return;
   }
   queue_ += input_.take({chunk, static_cast<std::size_t>(n)});
@@ -478,10 +484,24 @@ void StepSession::interrupt() {
   interrupted_ms_ = now;
 }
 
+namespace {
+
+bool is_of_own_job(JobId job) {
+  const char* own = ::getenv("SLURM_JOB_ID");
+  return own && parse_uint(own) == job.value;
+}
+
+}  // namespace
+
 void StepSession::handle_signals() {
-  for (const int signal : signals_.take()) {
+  for (const auto [signal, sent_to_steps_too] : signals_.arrivals()) {
     if (ask_.onlooker) {
       look_away(signal);
+    } else if (ask_.lingers && (signal == SIGINT || signal == SIGQUIT || signal == SIGTERM || signal == SIGHUP)) {
+      end_input();
+    } else if (sent_to_steps_too && signal != SIGQUIT && is_of_own_job(ask_.job)) {
+      if (signal == SIGTERM || signal == SIGHUP)
+        tasks_are_to_end();
     } else if (signal == SIGINT) {
       interrupt();
     } else if (signal == SIGWINCH) {
@@ -493,14 +513,17 @@ void StepSession::handle_signals() {
     } else if (signal == SIGQUIT || (signal == SIGHUP && end_)) {
       end_step();
     } else if (signal != SIGCONT || !ask_.pty) {
-      if (signal == SIGTERM || signal == SIGHUP) {
-        asked_to_end_ms_ = monotonic_ms();
-        watch_.asked(asked_to_end_ms_);
-      }
+      if (signal == SIGTERM || signal == SIGHUP)
+        tasks_are_to_end();
       voice_.verbose(format("forwarding signal {}", signal));
       signal_tasks(signal);
     }
   }
+}
+
+void StepSession::tasks_are_to_end() {
+  asked_to_end_ms_ = monotonic_ms();
+  watch_.asked(asked_to_end_ms_);
 }
 
 void StepSession::look_away(int signal) {

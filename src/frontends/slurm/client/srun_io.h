@@ -30,6 +30,7 @@ struct SessionAsk {
   bool label = false, unbuffered = false, pty = false, kill_on_bad_exit = false;
   bool disable_status = false, quit_on_interrupt = false;
   bool onlooker = false;      // somebody else's srun accompanies the step: a signal ends us, and not the tasks
+  bool lingers = false;       // what the tasks leave behind outlives us: a signal ends their input, and nothing else
   Duration wait_after_first;  // 0 = no bound
   Duration time_limit;        // of the step inside its job; 0 = none of its own
 };
@@ -68,6 +69,7 @@ class StepSession {
 
  private:
   void look_away(int signal);
+  void tasks_are_to_end();
   void turn();
   bool is_lost() const;
   void finish(const std::function<void()>& ended);
@@ -81,6 +83,7 @@ class StepSession {
   void node_gone(const std::string& node, std::uint32_t rank);
   void send_queued();
   void read_input();
+  void end_input();
   bool may_read_input() const;
   void handle_signals();
   void exchange();

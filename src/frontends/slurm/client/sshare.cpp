@@ -1,6 +1,6 @@
 // sshare: shares and past use of accounts and users, and what fair share makes of them.
 #include "base/text.h"
-#include "frontends/slurm/client/command_options.h"
+#include "frontends/slurm/client/listing_options.h"
 #include "frontends/slurm/client/query_call.h"
 #include "frontends/slurm/client/sacct_fields.h"
 #include "frontends/slurm/client/say.h"
@@ -78,13 +78,15 @@ int sshare_main(const ClientContext& context, int argc, char** argv) {
   const CommandWords line = read_options(kSyntax, argc, argv, voice, wish);
   if (line.exit_code)
     return *line.exit_code;
-  if (const auto known = check_clusters(context, wish.clusters); !known) {
-    voice.error(known.error().message);
-    return 1;
-  }
-  Query query(context);
-  const auto done = list(query, wish);
-  if (!done)
+  const auto ask = [&]() -> Result<void> {
+    const std::string cluster = TRY(check_clusters(context, wish.clusters));
+    if (!wish.json)
+      say(cluster_line(cluster, !wish.look.header));
+    Query query(context);
+    return list(query, wish);
+  };
+  const auto done = ask();
+  if (!done && !say_unreached(voice, "sshare: error: Couldn't get shares from controller", done.error()))
     voice.error(done.error().message);
   return done ? 0 : 1;
 }

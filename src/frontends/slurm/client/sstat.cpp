@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/command_options.h"
@@ -184,7 +185,7 @@ void say_nothing_runs(const Voice& voice, const Wish& wish, const std::string& j
 // Of several that were named, those of which nothing was shown.
 Result<void> tell_missing(Query& query, const Wish& wish, const Voice& voice) {
   const std::string& jobs = wish.filters.at("jobs");
-  const std::vector<std::string> named = split(jobs, ',');
+  const std::vector<std::string> named = items_of(jobs);
   if (named.size() < 2 || named.size() > kToldMost || jobs.find('[') != jobs.npos)  // commas within "12_[1,3]"
     return {};
   std::map<std::string, std::string> parameters = wish.filters;
@@ -234,7 +235,7 @@ int sstat_main(const ClientContext& context, int argc, char** argv) {
   }
   Query query(context);
   const auto listed = list_parts(context, query, wish, voice);
-  if (!listed && !listed.error().message.empty())
+  if (!listed && !say_unreached(voice, "slurm_get_job_steps error", listed.error()) && !listed.error().message.empty())
     voice.error(listed.error().message);
   return listed ? 0 : 1;
 }

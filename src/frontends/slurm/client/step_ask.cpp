@@ -1,6 +1,7 @@
 // step_of: what srun asks for inside an allocation.
 #include "base/text.h"
 #include "frontends/slurm/client/container_ask.h"
+#include "frontends/slurm/client/gpu_ask.h"
 #include "frontends/slurm/client/job_ask.h"
 #include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/resource_ask.h"
@@ -121,6 +122,19 @@ Result<void> bind_by_gpu(const OptionSet& own, StepSpec& step) {
   return {};
 }
 
+// --accel-bind=g is --gpu-bind=closest, where nothing else binds.
+Result<void> bind_by_accel(OptionSet& own) {
+  const Given* given = own.find("accel-bind");
+  if (!given)
+    return {};
+  const std::string flags = lower(given->text);
+  if (flags.empty() || flags.find_first_not_of("gmnv") != std::string::npos)
+    return invalid(format("Invalid {} specification", where_given("accel-bind", *given)), "accel-bind");
+  if (flags.find('g') != std::string::npos && !own.has("gpu-bind"))
+    return own.set("gpu-bind", {"closest", given->origin, given->line, given->variable});
+  return {};
+}
+
 // Fewer tasks on the command line than nodes in the environment is ordinary: the step is a part of the job.
 void fit_nodes_to_tasks(OptionSet& own, std::vector<std::string>& notes) {
   if (!own.by("ntasks", Origin::kCommandLine) || !own.by("nodes", Origin::kEnvironment))
@@ -152,6 +166,7 @@ Result<void> put_bound_gpus(const OptionSet& own, StepSpec& step) {
 
 Result<void> put_devices(const OptionSet& own, const Devices& devices, bool own_gpus, StepSpec& step) {
   step.devices_per_node = devices.per_node;
+  drop_described(step.devices_per_node, devices.per_task);  // each task sees its own
   step.devices_per_task = devices.per_task;
   if (devices.none || (own_gpus && count_of_all(devices) == 0)) {
     step.devices_per_node = {DeviceAsk{"gpu", "", 0}};
@@ -242,6 +257,7 @@ Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, s
   OptionSet own = options;
   forget_first_component(own);
   fit_nodes_to_tasks(own, notes);
+  TRY(bind_by_accel(own));
   const bool own_gpus = replaces_gpus_of_job(own);
   const Shape shape = TRY(shape_of(own, notes));
   const NodeChoice choice = TRY(node_choice_of(own, around));

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/client/query_times.h"
 #include "frontends/slurm/client/terminal_look.h"
@@ -156,7 +157,7 @@ Result<TableFormat> parse_short_format(std::string_view text, std::span<const Fi
 
 Result<TableFormat> parse_long_format(std::string_view text, std::span<const FieldDef> fields) {
   TableFormat format_;
-  for (const std::string& part : split(text, ',')) {
+  for (const std::string& part : items_of(text)) {
     const auto colon = part.find(':');
     const std::string name = plain_name(trim(std::string_view(part).substr(0, colon)));
     TableColumn column;

@@ -69,7 +69,12 @@ TEST(LongFormat, WidthsAndSuffixes) {
 TEST(LongFormat, HostileText) {
   EXPECT_EQ(listing("nonsense:5", "", true, true), "error: Invalid job format specification: nonsense");
   EXPECT_EQ(listing("", "", true, true), "error: Invalid job format specification: it is empty");
-  EXPECT_EQ(listing("jobid,,name", "", true, true), "error: Invalid job format specification: ");
+  EXPECT_EQ(listing(",", "", true, true), "error: Invalid job format specification: it is empty");
+}
+
+TEST(LongFormat, EmptyItemsAreSkipped) {
+  EXPECT_EQ(listing("jobid:5,", "12\n", false, true), "12   \n");
+  EXPECT_EQ(listing(",jobid:5,,name:3,", "12\tab\n", false, true), "12   ab \n");
 }
 
 TEST(Cells, LimitsAndTimes) {

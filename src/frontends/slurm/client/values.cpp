@@ -6,6 +6,7 @@
 #include <cstring>
 #include <variant>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "model/bounds.h"
 #include "model/program.h"
@@ -122,9 +123,8 @@ Result<void> add_device(std::vector<DeviceAsk>& out, DeviceAsk ask) {
       continue;
     if (!seen.whole() && seen.mig.empty())
       return invalid("one share of a GPU is possible, not several");
-    if (seen.count > kCountMax - ask.count)
-      return invalid("too many devices");
-    seen.count += ask.count;
+    seen.count = ask.count;  // as in Slurm the last of several counts
+    std::erase_if(out, [](const DeviceAsk& known) { return known.count == 0; });
     return {};
   }
   if (ask.count)
@@ -286,11 +286,11 @@ Result<std::vector<DeviceAsk>> parse_gres(std::string_view text) {
   std::vector<DeviceAsk> out;
   if (lower(text) == "none")
     return out;
-  if (text.empty())
+  if (items_of(text).empty())
     return invalid("the list is empty");
   std::uint32_t of_gpus = 0;
   bool shares = false;
-  for (const auto& item : split(text, ',')) {
+  for (const auto& item : items_of(text)) {
     std::string_view rest = item;
     if (rest.starts_with("gres/") || rest.starts_with("gres:"))
       rest.remove_prefix(5);
@@ -315,11 +315,9 @@ bool is_share_of_gpu(std::string_view kind) { return kind == "mps" || kind == "s
 
 Result<std::vector<DeviceAsk>> parse_gpus(std::string_view text) {
   std::vector<DeviceAsk> out;
-  if (text.empty())
+  if (items_of(text).empty())
     return invalid("the list is empty");
-  for (const auto& item : split(text, ',')) {
-    if (item.empty())
-      return invalid(format("\"{}\" has an empty part", text));
+  for (const auto& item : items_of(text)) {
     if (const std::string kind = lower(std::string_view(item).substr(0, item.find(':'))); is_share_of_gpu(kind))
       return invalid(format("{} is a share of a GPU, and no type of one: --gres={} asks for it", kind, item));
     TRY(add_device(out, TRY(one_device("gpu", item, item))));
@@ -441,12 +439,12 @@ Result<void> add_dependencies(std::vector<Dependency>& out, const std::string& i
 
 Result<Dependencies> parse_dependencies(std::string_view text) {
   Dependencies out;
-  if (text.empty())
+  if (text.find_first_not_of(",?") == std::string_view::npos)
     return invalid("the dependency list is empty");
   out.any = text.find('?') != std::string_view::npos;
   if (out.any && text.find(',') != std::string_view::npos)
     return invalid(format("\"{}\" mixes ',' and '?'", text));
-  for (const auto& item : split(text, out.any ? '?' : ',')) TRY(add_dependencies(out.all, item));
+  for (const auto& item : items_of(text, out.any ? '?' : ',')) TRY(add_dependencies(out.all, item));
   return out;
 }
 
@@ -502,7 +500,7 @@ Result<ArrayAsk> parse_array(std::string_view text) {
   }
   if (list.starts_with('[') && list.ends_with(']'))
     list = list.substr(1, list.size() - 2);
-  const auto items = split(list, ',');
+  const auto items = items_of(list);
   if (items.empty())
     return bad("no index");
   for (const auto& item : items) {

@@ -101,7 +101,8 @@ TEST(Values, Gres) {
   EXPECT_FALSE(parse_gres("shard:9").ok());
   EXPECT_EQ(devices(parse_gres("gpu:1,nvme:1k")), "gpu//1 nvme//1024 ");
   EXPECT_EQ(devices(parse_gres("none")), "");
-  EXPECT_EQ(devices(parse_gres("gpu:1,gpu:2")), "gpu//3 ");
+  EXPECT_EQ(devices(parse_gres("gpu:1,gpu:2")), "gpu//2 ") << "as in Slurm the last of several counts";
+  EXPECT_EQ(devices(parse_gres("gpu:1,,nvme:2,")), "gpu//1 nvme//2 ");
   for (const char* bad : {"", ",", "gpu:", "gpu:-1", "gpu:a:b", "gpu:a:1:2", "4", "gpu:99999999999", "g pu"})
     EXPECT_EQ(devices(parse_gres(bad)), "error") << bad;
 }
@@ -109,8 +110,10 @@ TEST(Values, Gres) {
 TEST(Values, Gpus) {
   EXPECT_EQ(devices(parse_gpus("4")), "gpu//4 ");
   EXPECT_EQ(devices(parse_gpus("h100:4")), "gpu/h100/4 ");
+  EXPECT_EQ(devices(parse_gpus("h100:4,a100:1,h100:0")), "gpu/a100/1 ");
   EXPECT_EQ(devices(parse_gpus("A100:2,h100:1")), "gpu/a100/2 gpu/h100/1 ");
-  for (const char* bad : {"", "h100:", ":4", "a:b", "1,,2", "-1"}) EXPECT_EQ(devices(parse_gpus(bad)), "error") << bad;
+  for (const char* bad : {"", "h100:", ":4", "a:b", ",", "-1"}) EXPECT_EQ(devices(parse_gpus(bad)), "error") << bad;
+  EXPECT_EQ(devices(parse_gpus("h100:1,,a100:2,")), "gpu/h100/1 gpu/a100/2 ");
 }
 
 TEST(Values, Signals) {
@@ -145,6 +148,7 @@ TEST(Values, Dependencies) {
   for (const char* bad : {"", "afterok", "afterok:", "afterok:x", "afterok:0", "never:1",
                           "afterok:1,afterany:2?after:3", "afterok:1+5", "after:1+x", ","})
     EXPECT_FALSE(parse_dependencies(bad).ok()) << bad;
+  EXPECT_EQ(parse_dependencies("afterok:1,,afterany:2,")->all.size(), 2u);
   EXPECT_EQ(parse_dependencies("afterok:12_3")->all, (std::vector<Dependency>{{kAfterOk, JobId(12), {}, 3}}));
   EXPECT_EQ(parse_dependencies("after:12_0+5")->all, (std::vector<Dependency>{{kAfter, JobId(12), minutes(5), 0}}));
   EXPECT_EQ(parse_dependencies("afterany:12_*")->all, (std::vector<Dependency>{{kAfterAny, JobId(12), {}}}));
@@ -165,7 +169,9 @@ TEST(Values, Arrays) {
   EXPECT_EQ(text("8,18,28"), "8,18,28 %0 :1");
   EXPECT_EQ(text("107"), "107 %0 :1");
   EXPECT_EQ(text("1%6"), "1 %6 :1");
-  for (const char* bad : {"", "a", "3-1", "1-5:0", "1:2", "1-", "1,,2", "%4", "0-4%", "0-4%x", "5000000", "-1"})
+  EXPECT_EQ(text("1,,2,"), "1-2 %0 :1");
+  EXPECT_EQ(text("1-5:2,%2"), "1,3,5 %2 :2");
+  for (const char* bad : {"", "a", "3-1", "1-5:0", "1:2", "1-", ",", "%4", "0-4%", "0-4%x", "5000000", "-1"})
     EXPECT_EQ(text(bad), "error") << bad;
 }
 

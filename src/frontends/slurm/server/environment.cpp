@@ -17,6 +17,7 @@ namespace {
 
 // LaunchVariables that describe one job, step or task. Inherited from a shell inside another job they would mislead.
 constexpr std::array kDescribing = {
+    "SLURM_ARBITRARY_NODELIST",
     "CUDA_VISIBLE_DEVICES",
     "GPU_DEVICE_ORDINAL",
     "ROCR_VISIBLE_DEVICES",
@@ -227,9 +228,15 @@ const std::string* option_of(const std::vector<std::pair<std::string, std::strin
   return nullptr;
 }
 
+// In numbers, by GPUs of a task and of others, or by a node for each.
 bool tasks_were_asked(const JobSpec& spec) {
-  return option_of(spec.options, "ntasks") || option_of(spec.options, "ntasks-per-node") ||
-         option_of(spec.options, "ntasks-per-gpu");
+  const auto has = [&](std::string_view name) { return option_of(spec.options, name) != nullptr; };
+  if (has("ntasks") || has("ntasks-per-node") || has("ntasks-per-gpu"))
+    return true;
+  if (has("gpus-per-task") && (has("gpus") || has("gres") || has("gpus-per-node")))
+    return true;
+  const std::string* distribution = option_of(spec.options, "distribution");
+  return distribution && lower(*distribution).starts_with("arbitrary");
 }
 
 GroupLayout group_layout(const Tables& tables, const Job& job, std::uint16_t group) {
@@ -322,6 +329,9 @@ void set_asked_variables(LaunchVariables& out, const Job& job, const GroupLayout
   for (const Echo& echo : kEchoes)
     if (const std::string* value = option_of(spec.options, echo.option))
       out.set(echo.variable, *value);
+  if (const std::string* how = option_of(spec.options, "distribution"); how && lower(*how).starts_with("arbitrary"))
+    if (const std::string* nodes = option_of(spec.options, "nodelist"))
+      out.set("SLURM_ARBITRARY_NODELIST", *nodes);
   if (option_of(spec.options, "open-mode"))  // srun inside opens its files likewise
     out.set("SLURM_OPEN_MODE", spec.append ? "a" : "t");
   if (spec.groups[0].overcommit)

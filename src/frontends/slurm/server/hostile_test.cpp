@@ -191,8 +191,9 @@ TEST(ShowJob, SaysWhatSlurmSays) {
   EXPECT_NE(show("41").find("Dependency=singleton(unfulfilled)"), std::string::npos) << show("41");
   EXPECT_EQ(squeue(cluster, {{"jobs", "41"}, {"columns", "mincpus"}}), "6\n");
   const std::string config = whole(show_config_page(context, {})).body;
-  EXPECT_EQ(config.find("cgroup"), std::string::npos) << config;
-  EXPECT_EQ(config.find("affinity"), std::string::npos) << config;
+  EXPECT_NE(config.find("ProctrackType           = proctrack/cgroup\n"), std::string::npos) << config;
+  for (const char* not_so : {"task/cgroup", "jobacct_gather/cgroup", "affinity"})
+    EXPECT_EQ(config.find(not_so), std::string::npos) << config;
 }
 
 TEST(Hostile, TheRowOfTheWeightsIsAboutNoJob) {

@@ -339,14 +339,27 @@ std::int64_t wall_seconds(const ReadContext& context, Instant instant) {
   return (instant + context.wall_offset).us / 1'000'000;
 }
 
+namespace {
+
+// Not before it was asked for, nor before the pause after a requeue.
+std::int64_t earliest_seconds(const JobLine& line) {
+  return std::max<std::int64_t>({0, line.spec().begin.seconds(), wall_seconds(*line.context, line.job->begin_after)});
+}
+
+}  // namespace
+
+std::int64_t eligible_seconds(const JobLine& line) {
+  const std::int64_t since = wall_seconds(*line.context, line.job->eligible);
+  return since == 0 && line.job->state == JobState::kPending ? earliest_seconds(line) : since;
+}
+
 std::int64_t start_seconds(const JobLine& line) {
   const Job& job = *line.job;
   if (job.state != JobState::kPending)
     return wall_seconds(*line.context, job.started);
   if (line.expected_start)
     return wall_seconds(*line.context, line.expected_start);
-  // Not before it was asked for, nor before the pause after a requeue.
-  return std::max<std::int64_t>({0, job.spec->begin.seconds(), wall_seconds(*line.context, job.begin_after)});
+  return earliest_seconds(line);
 }
 
 std::int64_t end_seconds(const JobLine& line) {

@@ -93,8 +93,9 @@ std::uint32_t restarts_of(const Job& job);
 
 // Wall clock in whole seconds; 0 = not known.
 std::int64_t wall_seconds(const ReadContext& context, Instant instant);
-std::int64_t start_seconds(const JobLine& line);  // or the expected start
-std::int64_t end_seconds(const JobLine& line);    // or when the limit strikes
+std::int64_t eligible_seconds(const JobLine& line);  // or when it will be, where only a time is waited for
+std::int64_t start_seconds(const JobLine& line);     // or the expected start
+std::int64_t end_seconds(const JobLine& line);       // or when the limit strikes
 
 // 0 for held jobs, as Slurm has it.
 std::uint64_t shown_priority(const Job& job);

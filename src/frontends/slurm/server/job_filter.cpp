@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "model/job.h"
 #include "model/spec.h"
@@ -16,10 +17,8 @@ using Words = JobSelector::Words;
 
 // Nothing when no word is given.
 std::optional<Words> words_of(const PageRequest& request, std::string_view name) {
-  Words words;
-  for (const std::string& part : split(query_of(request, name), ','))
-    if (!part.empty())
-      words.insert(part);
+  const auto items = items_of(query_of(request, name));
+  Words words(items.begin(), items.end());
   return words.empty() ? std::nullopt : std::optional(std::move(words));
 }
 
@@ -27,9 +26,7 @@ std::optional<Words> words_of(const PageRequest& request, std::string_view name)
 std::optional<Words> names_of(const PageRequest& request, std::string_view key) {
   auto names = words_of(request, key);
   if (names)
-    for (const std::string& part : split(query_of(request, key), ','))
-      if (!part.empty())
-        names->insert(lower(part));
+    for (const std::string& part : items_of(query_of(request, key))) names->insert(lower(part));
   return names;
 }
 
@@ -73,7 +70,7 @@ bool is_given(const PageRequest& request, std::string_view name) { return reques
 bool flag_of(const PageRequest& request, std::string_view name) { return query_of(request, name) == "1"; }
 
 Result<std::vector<std::string>> columns_of(const PageRequest& request) {
-  std::vector<std::string> names = split(query_of(request, "columns"), ',');
+  std::vector<std::string> names = items_of(query_of(request, "columns"));
   std::set<std::string_view> seen;
   for (const std::string& name : names)
     if (!seen.insert(name).second)
@@ -94,8 +91,8 @@ std::vector<std::string> split_job_names(std::string_view text) {
     else
       part += c;
   }
-  if (!part.empty())
-    parts.push_back(std::move(part));
+  parts.push_back(std::move(part));
+  std::erase(parts, "");
   return parts;
 }
 

@@ -95,7 +95,7 @@ void job_object(SlurmJson& json, const JobLine& line) {
   json.key("priority").set_number(true, static_cast<std::int64_t>(shown_priority(job))).key("nice").number(spec.nice);
   json.key("restart_cnt").number(restarts_of(job)).key("requeue").boolean(spec.requeue);
   json.key("submit_time").set_number(true, wall_seconds(context, job.submitted));
-  json.key("eligible_time").set_number(true, wall_seconds(context, job.eligible));
+  json.key("eligible_time").set_number(true, eligible_seconds(line));
   json.key("start_time").set_number(start_seconds(line) > 0, start_seconds(line));
   json.key("end_time").set_number(end_seconds(line) > 0, end_seconds(line));
   json.key("time_limit").open('{').key("set").boolean(limit >= 0).key("infinite").boolean(limit == kUnlimited);

@@ -264,7 +264,8 @@ Result<AskedColumn> find_column(const std::string& name) {
 struct Ask {
   HistoryQuery query;
   std::set<std::string> qos, nodes;
-  std::vector<std::string> states;                      // upper case, long forms
+  bool filters_states = false;
+  std::vector<std::string> states;                      // upper case, long forms; may be none that a job can have
   std::vector<std::pair<std::uint64_t, StepNo>> steps;  // "12.0": only these rows
 };
 
@@ -304,6 +305,20 @@ Result<void> add_users(Ask& ask, const ReadContext& context, const PageRequest& 
   return {};
 }
 
+// Of Slurm's words for states those that history can tell of. It has no jobs in the others, and says so.
+Result<JobStates> accounted_states(std::string_view part) {
+  constexpr std::string_view kNever[] = {"CONFIGURING",  "CF", "COMPLETING",    "CG", "REQUEUE_FED", "RF",
+                                         "REQUEUE_HOLD", "RH", "RESV_DEL_HOLD", "RD", "SIGNALING",   "SI",
+                                         "SPECIAL_EXIT", "SE", "STAGE_OUT",     "SO", "STOPPED",     "ST"};
+  const std::string word = upper(trim(part));
+  auto set = parse_slurm_states(part);
+  if (!set)
+    return invalid(format("unrecognized job state value '{}'", part), "states");
+  if (std::find(std::begin(kNever), std::end(kNever), word) != std::end(kNever))
+    return invalid(format("job state {} is not supported / accounted", part), "states");
+  return set;
+}
+
 Result<Ask> parse(const ReadContext& context, const PageRequest& request) {
   Ask ask;
   std::size_t ranges = kHistoryNamesMax;
@@ -321,7 +336,8 @@ Result<Ask> parse(const ReadContext& context, const PageRequest& request) {
   if (const std::string& nodes = query_of(request, "nodes"); !nodes.empty())
     for (std::string& name : TRY(expand_hostlist(nodes, kHostsAskedMax))) ask.nodes.insert(std::move(name));
   for (const std::string& part : TRY(list("states"))) {
-    const JobStates set = TRY(parse_slurm_states(part));
+    const JobStates set = TRY(accounted_states(part));
+    ask.filters_states = true;
     if (const std::string word = upper(trim(part)); word == "REQUEUED" || word == "RQ")
       ask.states.emplace_back("REQUEUED");  // a run is, and no job in the queue
     for (int s = 0; s <= static_cast<int>(JobState::kBootFail); ++s)
@@ -340,7 +356,7 @@ Result<Ask> parse(const ReadContext& context, const PageRequest& request) {
 bool wanted(const Ask& ask, const JobRow& row) {
   if (!ask.qos.empty() && !ask.qos.contains(row.qos.empty() ? "normal" : row.qos))
     return false;
-  if (!ask.states.empty() && std::find(ask.states.begin(), ask.states.end(), plain_state(row)) == ask.states.end())
+  if (ask.filters_states && std::find(ask.states.begin(), ask.states.end(), plain_state(row)) == ask.states.end())
     return false;
   if (!ask.steps.empty() && std::none_of(ask.steps.begin(), ask.steps.end(), [&](const auto& step) {
         return step.second == row.step && (step.first == row.job.value || step.first == row.array_job.value);

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/server/job_facts.h"
 #include "frontends/slurm/server/job_filter.h"
@@ -24,10 +25,8 @@ namespace {
 using NameSet = std::set<std::string, std::less<>>;
 
 NameSet names_of(const PageRequest& request, std::string_view parameter) {
-  const auto words = split(query_of(request, parameter), ',');
-  NameSet out(words.begin(), words.end());
-  out.erase("");
-  return out;
+  const auto words = items_of(query_of(request, parameter));
+  return {words.begin(), words.end()};
 }
 
 // Login names; those of uids beside them.
@@ -288,7 +287,7 @@ std::vector<PriorityRow> priority_rows(const ReadContext& context, const PageReq
     if (!in(jobs, std::to_string(id.value)) || !in(users, user_name(context, job->spec->user)))
       continue;
     if (!partitions.empty()) {
-      const auto names = split(partition_text(job_line(context, *job)), ',');
+      const auto names = items_of(partition_text(job_line(context, *job)));
       if (std::none_of(names.begin(), names.end(), [&](const std::string& n) { return in(partitions, n); }))
         continue;
     }
@@ -315,7 +314,7 @@ PageReply sshare_json_page(const ReadContext& context, const PageRequest& reques
 namespace {
 
 std::optional<PageReply> refused_priorities(const ReadContext& context, const PageRequest& request) {
-  if (const auto unknown = unknown_user(context.tables, split(query_of(request, "users"), ',')))
+  if (const auto unknown = unknown_user(context.tables, items_of(query_of(request, "users"))))
     return refusal(400, "Invalid user: " + *unknown);
   if (const auto named = parse_job_names(query_of(request, "jobs")); !named)
     return refusal(400, named.error().message);

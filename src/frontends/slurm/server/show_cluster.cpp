@@ -261,7 +261,8 @@ PageReply show_config_page(const ReadContext& context, const PageRequest& reques
       {"PreemptMode", preempt_mode_text(Partition{}, context.tables.policy())},
       {"PreemptType", context.tables.policy().preempt_by_tier ? "preempt/partition_prio" : "preempt/qos"},
       {"PriorityType", "priority/multifactor"},
-      {"ProctrackType", "proctrack/lockstep"},
+      // What that tells programs is so: whatever a step leaves behind ends with it.
+      {"ProctrackType", "proctrack/cgroup"},
       {"ReturnToService", "2"},
       {"SchedulerType", "sched/backfill"},
       {"SelectType", "select/cons_tres"},

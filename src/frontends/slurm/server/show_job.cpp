@@ -149,7 +149,7 @@ void time_lines(ShowText& out, const JobLine& line) {
   out.pair("TimeMin", line.spec().time_min.us ? show_span(line.spec().time_min.seconds()) : "N/A");
   out.next_line();
   out.time("SubmitTime", wall_seconds(context, job.submitted));
-  out.time("EligibleTime", wall_seconds(context, job.eligible));
+  out.time("EligibleTime", eligible_seconds(line));
   out.next_line();
   out.time("AccrueTime", wall_seconds(context, job.eligible));
   out.next_line();
@@ -408,7 +408,9 @@ PageReply show_step_page(const ReadContext& context, const PageRequest& request)
     return refusal(400, "Invalid job id specified");
   if (!name.empty()) {
     std::vector<Ref<Step>> steps = context.tables.steps_of(JobId(*job_id));
-    std::erase_if(steps, [&](const Ref<Step>& step) { return number && step->number != *number; });
+    std::erase_if(steps, [&](const Ref<Step>& step) {
+      return step->state == StepState::kEnded || (number && step->number != *number);
+    });
     if (steps.empty())
       return refusal(404, format("Job step {} not found", name));
   }
@@ -420,7 +422,7 @@ PageReply show_step_page(const ReadContext& context, const PageRequest& request)
   Range range{{first, number ? static_cast<StepNo>(*number) : INT32_MIN},
               {last, number ? static_cast<StepNo>(*number) : INT32_MAX}};
   PageReply reply;
-  reply.more = [&context, range, all = name.empty(), look = show_look(request)](std::string& body) mutable {
+  reply.more = [&context, range, look = show_look(request)](std::string& body) mutable {
     constexpr std::size_t kAtOnce = 128;
     ShowText out(look);
     auto at = context.tables.steps.lower_bound(range.next);
@@ -429,7 +431,7 @@ PageReply show_step_page(const ReadContext& context, const PageRequest& request)
       const auto& [key, step] = *at;
       range.next = {key.first, key.second + 1};
       const Job* job = context.tables.job(key.first);
-      if (job && (!all || step->state != StepState::kEnded))
+      if (job && step->state != StepState::kEnded)
         step_record(out, context, *job, *step);
     }
     body += out.take();

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "base/hostlist.h"
+#include "base/items.h"
 #include "base/text.h"
 #include "frontends/slurm/server/job_facts.h"
 #include "frontends/slurm/server/job_filter.h"
@@ -439,7 +440,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 42> kStateWo
 
 Result<NodeStateSet> NodeStateSet::parse(std::string_view text_) {
   NodeStateSet set;
-  for (const std::string& part : split(text_, ',')) {
+  for (const std::string& part : items_of(text_)) {
     const std::string name = lower(trim(part));
     if (name == "all") {
       set.words_.assign(1, "all");
@@ -461,7 +462,7 @@ Result<NodeStateSet> NodeStateSet::asked(const PageRequest& request) {
 }
 
 std::vector<std::string> partitions_asked(const PageRequest& request) {
-  std::vector<std::string> names = split(query_of(request, "partition"), ',');
+  std::vector<std::string> names = items_of(query_of(request, "partition"));
   if (names.empty() && is_given(request, "partition"))
     names.emplace_back();
   return names;

@@ -302,6 +302,11 @@ TEST(SacctPage, QuestionsAndFilters) {
     return account(cluster, store, std::move(query)).body;
   };
   EXPECT_EQ(body({{"states", "F"}}), "12.0\n");
+  EXPECT_EQ(body({{"states", ",F,"}}), "12.0\n");
+  EXPECT_EQ(body({{"states", "RS"}}), "") << "no job is ever in it, which is no filter left out";
+  EXPECT_EQ(body({{"states", "RS,F"}}), "12.0\n");
+  EXPECT_EQ(body({{"states", "CD,nonsense"}}), "unrecognized job state value 'nonsense'");
+  EXPECT_EQ(body({{"states", "CF"}}), "job state CF is not supported / accounted");
   EXPECT_EQ(body({{"jobs", "12.0"}}), "12.0\n");
   EXPECT_EQ(body({{"nodes", "n[2-4]"}}), "");
   EXPECT_EQ(body({{"jobs", "12,13_[1-2]"}, {"from", "100"}, {"to", "200"}, {"allocations", "1"}, {"user", "alice"}}),

@@ -136,7 +136,7 @@ constexpr std::array kColumns = {
               [](Out o, Line l) {
                 number(o, l.job->derived_exit.code), o += ':', number(o, l.job->derived_exit.signal);
               }},
-    ColumnDef{"eligibletime", [](Out o, Line l) { number(o, wall_seconds(*l.context, l.job->eligible)); }},
+    ColumnDef{"eligibletime", [](Out o, Line l) { number(o, eligible_seconds(l)); }},
     ColumnDef{"endtime", [](Out o, Line l) { number(o, end_seconds(l)); }},
     ColumnDef{"excnodes", [](Out o, Line l) { text(o, compress_hostlist(l.group_spec().exclude_nodes)); }},
     ColumnDef{"exitcode",

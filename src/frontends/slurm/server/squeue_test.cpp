@@ -112,6 +112,25 @@ TEST(Squeue, RequeuedJobStartsAfterItsPause) {
   EXPECT_EQ(ask_squeue(cluster, {{"columns", "starttime,endtime"}}), "1700000200\t0\n");
 }
 
+TEST(Squeue, JobOfALaterTimeIsEligibleThen) {
+  TestCluster cluster(1, 1, 0);
+  JobSpec spec = TestCluster::spec("x");
+  spec.begin = WallTime{1'700'009'000'000'000};
+  Job job = TestCluster::pending(1, spec);
+  job.eligible = {};
+  job.hold = Hold::kBeginTime;
+  cluster.put(job);
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "starttime,eligibletime"}}), "1700009000\t1700009000\n");
+  const std::string shown = whole(show_job_page(context_of(cluster), {"", {{"name", "1"}, {"times", "marked"}}})).body;
+  for (const char* key : {"StartTime", "EligibleTime"})
+    EXPECT_NE(shown.find(format("{}=\x1f"
+                                "1700009000\x1f",
+                                key)),
+              std::string::npos)
+        << key << " in " << shown;
+  EXPECT_NE(shown.find("AccrueTime=Unknown"), std::string::npos) << shown;
+}
+
 TEST(Squeue, HetJobsHaveALineForEachComponent) {
   TestCluster cluster(3, 16, 0);
   JobSpec spec = TestCluster::spec("het");
@@ -136,6 +155,17 @@ TEST(Squeue, Steps) {
   const PageReply reply = whole(steps_page(
       context_of(cluster), {"", {{"columns", "stepid,name,partition,username,timeused,nodelist,numtasks"}}}));
   EXPECT_EQ(reply.body, "10.0\tpython\tmain\talice\t60\tn[1-2]\t2\n");
+  step.number = 1;
+  step.state = StepState::kEnded;
+  cluster.put(step);
+  const auto shown = [&](const char* name) {
+    return whole(show_step_page(context_of(cluster), {"", {{"name", name}}}));
+  };
+  for (const char* name : {"", "10"}) {
+    EXPECT_NE(shown(name).body.find("StepId=10.0 "), std::string::npos) << name;
+    EXPECT_EQ(shown(name).body.find("StepId=10.1 "), std::string::npos) << "it has ended: " << name;
+  }
+  EXPECT_EQ(shown("10.1").status, 404);
 }
 
 std::string show(const TestCluster& cluster, const std::string& name, bool one_line = false, bool detail = false) {

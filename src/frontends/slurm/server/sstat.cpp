@@ -119,7 +119,7 @@ class PartCursor {
     JobSelector selector;
     selector.targets = TargetList(std::move(targets));
     for_each_job(context_.tables, selector, [&](const Ref<Job>& job) {
-      if (!context_.viewer().owns(job->spec->user) || !runs_now(*job))
+      if (!context_.viewer().owns(*job) || !runs_now(*job))
         return;
       for (const WorkName& name : names)
         if (is_target(name.target, *job))

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "base/items.h"
 #include "base/text.h"
 #include "model/job.h"
 
@@ -90,7 +91,7 @@ std::uint32_t slurm_state_order(JobState state) { return words_of(state).order; 
 
 Result<JobStates> parse_slurm_states(std::string_view text) {
   JobStates set;
-  for (const std::string& part : split(text, ',')) {
+  for (const std::string& part : items_of(text)) {
     const std::string name = upper(trim(part));
     bool known = name == "ALL";
     for (const StateWords& words : kStates)

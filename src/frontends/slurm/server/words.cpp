@@ -40,6 +40,13 @@ std::string submit_dir(const JobSpec& spec, const std::vector<std::string>& env)
   return spec.work_dir;
 }
 
+// The submitting environment's, or that of Slurm's daemon: programs are written to find one.
+void set_temporary_folder(std::vector<std::string>& env) {
+  constexpr std::string_view kName = "TMPDIR=";
+  if (std::none_of(env.begin(), env.end(), [&](const std::string& line) { return line.starts_with(kName); }))
+    env.push_back(std::string(kName) + "/tmp");
+}
+
 void expand_files(ProcessSpec& process, const PatternFacts& facts) {
   process.std_in = expand_path(process.std_in, facts, process.work_dir);
   process.std_out = expand_path(process.std_out, facts, process.work_dir);
@@ -201,6 +208,7 @@ void add_slurm_words(LaunchAttempt& launch, const Tables& tables, const Job& job
   variables.set("ENVIRONMENT", "BATCH");
   variables.set("HOSTNAME", node->meta.name);
   variables.merge_into(process.env);
+  set_temporary_folder(process.env);
   process.task_env.emplace_back("SLURM_TASK_PID=\x01p");
 
   if (process.std_out.empty() && launch.has_script)
@@ -232,6 +240,7 @@ void add_slurm_words(LaunchStep& launch, const Tables& tables, const Job& job, c
   bind_cores(launch, variables, step, here, *node);
   bind_memory(launch, variables, step);
   variables.merge_into(process.env);
+  set_temporary_folder(process.env);
   for (const char* line : {"SLURM_PROCID=\x01t", "SLURM_LOCALID=\x01l", "SLURM_TASK_PID=\x01p"})
     process.task_env.emplace_back(line);
   bind_gpus(launch, job, step, here, *node);

@@ -100,7 +100,10 @@ TEST(Environment, BatchScriptOfATorchrunJob) {
             "SLURM_TASKS_PER_NODE=1(x4)\n"
             "SLURM_TOPOLOGY_ADDR=n1\n"
             "SLURM_TOPOLOGY_ADDR_PATTERN=node\n"
-            "SLURM_UMASK=0022\n");
+            "SLURM_UMASK=0022\n"
+            "TMPDIR=/tmp\n");
+  const auto own = as_map(batch(cluster, job, {"TMPDIR=/scratch/alice"}).process.env);
+  EXPECT_EQ(own.at("TMPDIR"), "/scratch/alice");
 }
 
 TEST(Environment, TasksAppearOnlyWhenAskedFor) {
