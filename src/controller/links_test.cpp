@@ -126,7 +126,9 @@ struct ReadElsewhere : testing::Test {
   ReadElsewhere() {
     LinkHub::Handlers on;
     std::uint64_t last = 0;
-    on.connected = [&last](std::uint64_t link, const std::string&, const std::string&) { last = link; };
+    on.connected = [&last](std::uint64_t link, const std::string&, const std::string&, const std::string&) {
+      last = link;
+    };
     on.disconnected = [](std::uint64_t) {};
     on.message = [](std::uint64_t, const FromAgent&) {};
     on.welcomed = [](const std::string&) {};

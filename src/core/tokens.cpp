@@ -156,11 +156,11 @@ Result<Answer> redeem_token(Txn& txn, const RedeemToken& ask) {
                 .task_range = std::move(task_range)};
 }
 
-std::optional<Admission> admit(Txn& txn, const std::string& node, const std::string& certificate) {
+std::optional<JoinedAs> admit(Txn& txn, const std::string& node, const std::string& certificate) {
   for (const auto& [name, token] : txn.tables().tokens)
     for (const IssuedCertificate& issued : token->issued)
       if (issued.node == node && issued.certificate == certificate && issued.until > txn.now()) {
-        const Admission admission{token->trust_administrators, token->address, issued.task_range};
+        const JoinedAs admission{token->trust_administrators, token->address, issued.task_range};
         forget_issued(txn, node);
         return admission;
       }

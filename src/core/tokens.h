@@ -15,11 +15,11 @@ Result<Answer> put_token(Txn& txn, const PutToken& ask);
 Result<Answer> redeem_token(Txn& txn, const RedeemToken& ask);
 
 // A node says hello for the first time: what it was issued, which its record keeps from now on; nothing if it was not.
-struct Admission {
+struct JoinedAs {
   bool trust_administrators = false;
   std::string address, task_range;  // NodeTerms
 };
-std::optional<Admission> admit(Txn& txn, const std::string& node, const std::string& certificate);
+std::optional<JoinedAs> admit(Txn& txn, const std::string& node, const std::string& certificate);
 // What was issued under the name and never said hello counts no more.
 void forget_issued(Txn& txn, const std::string& node);
 

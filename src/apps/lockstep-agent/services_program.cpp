@@ -256,6 +256,10 @@ class ServicesNode {
     hold_ports();
     tell_beyond();
     const std::string text = is_settled_ ? rules_.since_settled() : rules_.whole();
+    if (text.empty() && culprits_.is_looking()) {  // nothing of those in doubt is the filter's
+      culprits_.tried(true);
+      return make();
+    }
     if (text.empty())
       return;
     const auto stale = rules_.stale_udp();
