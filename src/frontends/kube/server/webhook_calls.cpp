@@ -34,12 +34,19 @@ class RequestAsker final : public WebhookAsker {
   void convert(json::object tree, const ObjectForm& from, const ObjectForm& to,
                std::function<void(Answered<json::object>)> then) const override {
     const Kind& kind = *request_->kind;
+    const auto with_names = [to, then = std::move(then)](Answered<json::object> made) {
+      if (made.ok()) {
+        (*made)["kind"] = to.kind;
+        (*made)["apiVersion"] = group_version_text(to.group, to.version);
+      }
+      then(std::move(made));
+    };
     if (kind.custom)
       return convert_tree(request_, {tools_.call, tools_.random_hex}, std::move(tree), from.version, to.version,
-                          std::move(then));
+                          with_names);
     to_stored(kind.type, group_version_text(from.group, from.version), tree);
     from_stored(kind.type, group_version_text(to.group, to.version), tree);
-    then(std::move(tree));
+    with_names(std::move(tree));
   }
   void reach(const ContainerAsk& ask, std::function<void(Result<std::unique_ptr<Stream>>)> then) const override {
     request_->visit->reach(ask, std::move(then));
