@@ -86,6 +86,9 @@ class RequestCounts::Counted final : public FrontVisit {
                      std::function<void(Result<Answer>)> then) override {
     visit_->commit_judged(std::move(bodies), std::move(read), std::move(then));
   }
+  Result<void> aside(std::function<void()> work, std::function<void()> then) override {
+    return visit_->aside(std::move(work), std::move(then));
+  }
   void answer(HttpResponse response) override {
     end(response.status);
     visit_->answer(std::move(response));

@@ -17,6 +17,7 @@ class Answering final : public FrontVisit {
   using FrontVisit::commit;
   void commit(std::vector<CommandBody>, lockstep::Reading, std::function<void(Result<Answer>)>) override {}
   void commit_judged(std::vector<CommandBody>, lockstep::Reading, std::function<void(Result<Answer>)>) override {}
+  Result<void> aside(std::function<void()>, std::function<void()>) override { return {}; }
   void answer(HttpResponse) override {}
   void refuse(const Error&, int) override {}
   void write(PageReply) override {}
