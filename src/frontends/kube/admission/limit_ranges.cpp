@@ -15,7 +15,7 @@ namespace lockstep::kube {
 
 namespace {
 
-constexpr std::string_view kRanges = "limitranges", kLimitedPods = "pods", kClaims = "persistentvolumeclaims";
+constexpr std::string_view kRanges = "limitranges", kLimitedPods = "pods", kLimitedClaims = "persistentvolumeclaims";
 constexpr const char* kSaidBy = "kubernetes.io/limit-ranger";
 
 Amounts amounts_at(const json::value& value, std::string_view name) {
@@ -177,7 +177,7 @@ void check_claim(const json::value& limit, const json::object& claim, std::vecto
 }  // namespace
 
 std::optional<Status> apply_limit_ranges(const Tables& tables, std::string_view type, json::object& tree) {
-  if (type != kLimitedPods && type != kClaims)
+  if (type != kLimitedPods && type != kLimitedClaims)
     return std::nullopt;
   const std::string ns = text_in(part(tree, "metadata"), "namespace"), name = text_in(part(tree, "metadata"), "name");
   const std::string ranges(kRanges);

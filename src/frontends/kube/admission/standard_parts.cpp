@@ -53,7 +53,8 @@ std::optional<Status> choose_nodes(const json::value& scheduling, json::object& 
 }
 
 // Null: no object of the type has one of these annotations.
-const Object* newest_marked(const Tables& tables, const std::string& type, std::span<const char* const> annotations) {
+const Object* newest_marked(const Tables& tables, std::string_view of_type, std::span<const char* const> annotations) {
+  const std::string type(of_type);
   const Object* chosen = nullptr;
   for (auto at = tables.objects.lower_bound({type, "", ""});
        at != tables.objects.end() && std::get<0>(at->first) == type; ++at) {
