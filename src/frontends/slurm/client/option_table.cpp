@@ -15,8 +15,8 @@ constexpr const char* kBinding = "choosing sockets and binding is not supported 
 // clang-format off
 constexpr OptionDef kTable[] = {
   // name, letter, takes, commands, variable read by, variable, standing, value, help or reason, same as
-  {"account", 'A', val, BRA, BRA, "ACCOUNT", ok, "NAME", "charge the job to this account", nullptr},
   {"accel-bind", 0, val, R, R, "ACCEL_BIND", ok, "FLAGS", "g: each task sees the GPUs closest to its cores; n and v without effect", nullptr},
+  {"account", 'A', val, BRA, BRA, "ACCOUNT", ok, "NAME", "charge the job to this account", nullptr},
   {"acctg-freq", 0, val, BRA, BRA, "ACCTG_FREQ", adv, "INTERVAL", "accounting samples", nullptr},
   {"array", 'a', val, B, B, "ARRAY_INX", ok, "INDEXES", "job array, such as 0-15%4 or 1,3,5-9:2", nullptr},
   {"batch", 0, val, B, B, "BATCH", bad, "FEATURES", "a constraint for the script's own node is not supported yet", nullptr},
