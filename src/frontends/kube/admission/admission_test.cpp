@@ -402,7 +402,7 @@ TEST_F(Policies, ThatCannotBeJudgedFailAsTheySay) {
   EXPECT_FALSE(check());
 }
 
-TEST(Webhooks, AreAskedInTheFormThatTheirRuleNames) {
+TEST(WebhookForms, AreAskedInTheFormThatTheirRuleNames) {
   World world;
   const auto configure = [&](std::string_view versions, std::string_view policy) {
     world.put(
