@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "frontends/slurm/client/scontrol_reservation.h"
 #include "model/tres_names.h"
 
