@@ -10,12 +10,12 @@
 namespace lockstep::hostile {
 namespace {
 
-constexpr std::uint32_t kOwnerUid = 54321, kOtherUid = 54322, kCoordinatorUid = 54323, kOnNodeUid = 54324;
+constexpr std::uint32_t kAnnUid = 54321, kBobUid = 54322, kCoordinatorUid = 54323, kUidOnNode = 54324;
 constexpr const char* kScienceJob =
     R"({"spec":{"name":"a","account":"science","groups":[{"launch":"nothing","only_nodes":["n1"]}]}})";
 constexpr const char* kRootsJob = R"({"spec":{"name":"r","groups":[{"launch":"nothing","only_nodes":["n1"]}]}})";
 
-ControllerSettings settings() {
+ControllerSettings mounted_settings() {
   ControllerSettings out;
   mount_front_ends(out, {});
   return out;
@@ -26,14 +26,14 @@ class Rights : public ::testing::Test {
   void SetUp() override {
     server.join("n2");
     server.join("n1");
-    for (const std::uint32_t uid : {kOwnerUid, kOtherUid, kCoordinatorUid, kOnNodeUid})
+    for (const std::uint32_t uid : {kAnnUid, kBobUid, kCoordinatorUid, kUidOnNode})
       ASSERT_EQ(server.call("GET", "/v1/jobs", {}, TestServer::local(uid)).status, 200);
     const std::string coordinator = format("uid{}", kCoordinatorUid);
     ASSERT_EQ(server.call("PUT", "/v1/accounts/science", format(R"({{"coordinators":["{}"]}})", coordinator)).status,
               200);
-    ASSERT_EQ(server.call("POST", "/v1/jobs", kScienceJob, TestServer::local(kOnNodeUid)).status, 200);
-    ASSERT_EQ(server.call("POST", "/v1/jobs", kScienceJob, TestServer::local(kOwnerUid)).status, 200);  // job 2
-    ASSERT_EQ(server.call("POST", "/v1/jobs", kRootsJob).status, 200);                                  // job 3
+    ASSERT_EQ(server.call("POST", "/v1/jobs", kScienceJob, TestServer::local(kUidOnNode)).status, 200);
+    ASSERT_EQ(server.call("POST", "/v1/jobs", kScienceJob, TestServer::local(kAnnUid)).status, 200);  // job 2
+    ASSERT_EQ(server.call("POST", "/v1/jobs", kRootsJob).status, 200);                                // job 3
     server.loop.until([&] {
       for (const char* job : {"/v1/jobs/1", "/v1/jobs/2", "/v1/jobs/3"})
         if (server.call("GET", job).body.find("\"allocation\"") == std::string::npos)
@@ -44,7 +44,7 @@ class Rights : public ::testing::Test {
     step.job = JobId{2};
     step.spec.argv = {"true"};
     step.spec.tasks = 1;
-    ASSERT_EQ(server.call("POST", "/v1/jobs/2/steps", encode(step), TestServer::local(kOwnerUid)).status, 200);
+    ASSERT_EQ(server.call("POST", "/v1/jobs/2/steps", encode(step), TestServer::local(kAnnUid)).status, 200);
   }
 
   static Peer peer_of(CallerKind kind) {
@@ -53,10 +53,10 @@ class Rights : public ::testing::Test {
       case CallerKind::kNode: return TestServer::node("n1");
       case CallerKind::kForwardedRoot: return TestServer::forwarded("n2", 0);
       case CallerKind::kRootAtWork: return TestServer::forwarded("n1", 0);
-      case CallerKind::kOtherUser: return TestServer::local(kOtherUid);
-      case CallerKind::kForwardedUser: return TestServer::forwarded("n1", kOnNodeUid);
+      case CallerKind::kOtherUser: return TestServer::local(kBobUid);
+      case CallerKind::kForwardedUser: return TestServer::forwarded("n1", kUidOnNode);
       case CallerKind::kCoordinator: return TestServer::local(kCoordinatorUid);
-      case CallerKind::kOwner: return TestServer::local(kOwnerUid);
+      case CallerKind::kOwner: return TestServer::local(kAnnUid);
       case CallerKind::kAdministrator: return TestServer::local(0);
     }
     return {};
@@ -90,7 +90,7 @@ class Rights : public ::testing::Test {
     return (status != 401 && status != 403) || (row.path == "/v1/join" && status == 403);
   }
 
-  TestServer server{settings()};
+  TestServer server{mounted_settings()};
   const Routes routes{front_end_rows()};
   std::string refusal;
 };
@@ -174,7 +174,7 @@ TEST_F(Rights, WhatReachesNoWorkShowsNone) {
 
 // Root of a node is every user whose work is there: what roles of Kubernetes users have is not his.
 TEST_F(Rights, AUsersWordThroughANodeCarriesNoRole) {
-  const std::string name = format("uid{}", kOnNodeUid), roles = "/apis/rbac.authorization.k8s.io/v1/";
+  const std::string name = format("uid{}", kUidOnNode), roles = "/apis/rbac.authorization.k8s.io/v1/";
   ASSERT_EQ(
       server
           .call("POST", roles + "clusterroles",
@@ -189,14 +189,14 @@ TEST_F(Rights, AUsersWordThroughANodeCarriesNoRole) {
                              name))
                 .status,
             201);
-  EXPECT_EQ(server.call("GET", "/api/v1/namespaces", {}, TestServer::local(kOnNodeUid)).status, 200);
-  const auto through = server.call("GET", "/api/v1/namespaces", {}, TestServer::forwarded("n1", kOnNodeUid));
+  EXPECT_EQ(server.call("GET", "/api/v1/namespaces", {}, TestServer::local(kUidOnNode)).status, 200);
+  const auto through = server.call("GET", "/api/v1/namespaces", {}, TestServer::forwarded("n1", kUidOnNode));
   EXPECT_EQ(through.status, 403) << through.body;
   EXPECT_NE(through.body.find("system:anonymous"), std::string::npos) << through.body;
   EXPECT_EQ(server.call("GET", "/api/v1/namespaces", {}, TestServer::forwarded("n1", 0)).status, 403);
   // What is his over the cluster's own API stays so: chained submissions, cancels.
-  EXPECT_EQ(server.call("POST", "/v1/jobs", kScienceJob, TestServer::forwarded("n1", kOnNodeUid)).status, 200);
-  EXPECT_EQ(server.call("POST", "/v1/jobs/1/cancel", "{}", TestServer::forwarded("n1", kOnNodeUid)).status, 200);
+  EXPECT_EQ(server.call("POST", "/v1/jobs", kScienceJob, TestServer::forwarded("n1", kUidOnNode)).status, 200);
+  EXPECT_EQ(server.call("POST", "/v1/jobs/1/cancel", "{}", TestServer::forwarded("n1", kUidOnNode)).status, 200);
 }
 
 // Everybody's pods are root's. A node that runs one of them reaches none of the others.
