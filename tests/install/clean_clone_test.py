@@ -54,7 +54,7 @@ class CleanClone(unittest.TestCase):
         said = self.ok("unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "slave", "sh", "-ec",
                        f"{mounts}mount --bind {compiled} {self.root}/root/.cache/ccache\nexec chroot {self.root} /bin/bash -c \"$RUN\"",
                        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "RUN": RUN,
-                            **{name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}}, timeout=1500)
+                            **{name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}}, timeout=2400)
         for line in ("packages: done", ">> healed: training again", "deployment \"web\" successfully rolled out", "job.batch/primes condition met",
                      "GPU 7: NVIDIA H100", "pmix"):
             self.assertIn(line, said)
