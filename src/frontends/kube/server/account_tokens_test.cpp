@@ -20,8 +20,8 @@ struct AccountTokens : testing::Test {
   void put(const char* type, const char* tree, std::uint64_t uid) {
     Object object = object_of(type, boost::json::parse(tree).as_object());
     object.meta.uid = Uid(uid);
-    object.meta.seq = ++tables.seq;
-    tables.apply({tables.seq, std::make_shared<const Object>(std::move(object)), false});
+    object.meta.seq = tables.seq + 1;
+    tables.apply({tables.seq + 1, std::make_shared<const Object>(std::move(object)), false});
   }
   void SetUp() override {
     put("serviceaccounts", R"({"metadata":{"name":"a","namespace":"n"}})", 1);
