@@ -164,7 +164,9 @@ TEST(Verbs, SlurmsCommandsHaveOtherNames) {
   EXPECT_EQ(shown.out, "n1\nn2\n");
   const Said none = lockstep({"jobs"});
   EXPECT_EQ(none.code, 1);
-  EXPECT_EQ(none.err, "squeue: error: no cluster\n");
+  EXPECT_EQ(none.err,
+            "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
+            "squeue: error: no cluster\n");
 }
 
 TEST(Completion, OfEachShell) {
