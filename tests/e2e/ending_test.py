@@ -73,8 +73,9 @@ class Ending(unittest.TestCase):
 
     # --- signals ---
 
-    LISTENER = """sh -c 'sleep 2; echo the child lives' &
-trap 'echo warned' USR1
+    # The child lives until its shell has heard the signal, and a second more: one for both would end it.
+    LISTENER = """sh -c 'until [ -e heard.$SLURM_JOB_ID ]; do sleep 0.1; done; sleep 1; echo the child lives' &
+trap 'echo warned; touch heard.$SLURM_JOB_ID' USR1
 echo up
 wait; wait; wait
 """
@@ -87,13 +88,11 @@ wait; wait; wait
         self.assertEqual(self.c.output(job), "up\nwarned\nthe child lives\nend\n")
 
     def test_a_full_signal_reaches_what_the_script_started(self):
-        job = self.submit(self.LISTENER)
+        job = self.submit("sleep 600 &\ntrap 'echo warned' USR1\necho up\nwait; wait; wait\n")
         self.output_with(job, "up")
         self.cancel(job, "--full", "-s", "USR1")
-        self.c.wait(job)
-        out = self.c.output(job)
-        self.assertIn("warned", out)
-        self.assertNotIn("the child lives", out)
+        self.c.wait(job)  # for the child, too: nothing else ends it
+        self.assertIn("warned", self.c.output(job))
 
     def test_a_plain_signal_reaches_the_steps_alone(self):
         job = self.submit("trap 'echo shell' USR1; echo up\n"
@@ -105,7 +104,8 @@ wait; wait; wait
         self.assertEqual(sorted(said.split("\n")), ["", "step", "step up", "up"])
 
     def test_the_warning_of_a_limit_reaches_the_shell_alone(self):
-        job = self.submit(self.LISTENER.replace("sleep 2", "sleep 25") + "echo end\n", "-t", "1", "--signal=B:USR1@50")
+        # 25 seconds ahead would be 5 behind the start: it comes in the middle.
+        job = self.submit(self.LISTENER + "echo end\n", "-t", "0:30", "--signal=B:USR1@25")
         self.assertEqual(self.c.wait(job, timeout=80), "COMPLETED")
         self.assertEqual(self.c.output(job), "up\nwarned\nthe child lives\nend\n")
 
