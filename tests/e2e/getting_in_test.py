@@ -176,7 +176,7 @@ srun -l --ntasks-per-node=1 -n$SLURM_NNODES cmp data.bin {there}.$SLURM_JOB_ID
                           user=user or None, env=env)
         self.assertEqual(said.returncode, 0, said.stderr)
         terminal = self.c.run(*to[:1], "-tt", *to[1:], "tty; stat -c %G $(tty)", user=user or None, env=env, input="")
-        self.assertRegex(terminal.stdout, r"/dev/pts/\d+\r\ntty\r\n", terminal.stderr)
+        self.assertRegex(terminal.stdout, r"/dev/pts/\d+\ntty\n", terminal.stderr)
         again = self.c.run(*to, f"for i in 1 2 3; do kill -0 $(cat {mark}.$i) && echo $i lives; done", user=user or None, env=env)
         self.assertEqual(again.stdout, "1 lives\n2 lives\n3 lives\n", again.stderr)
         eventually(lambda: len([step for step in self.c.ok("squeue", "-hs", "-j", job, "-o", "%i").split() if step.split(".")[1].isdigit()]) == 1,
