@@ -404,7 +404,7 @@ class PodFiles {
 
   void add_variables(const json::value& container) {
     const std::string who = text_in(container, "name");
-    if (has_service_links() && tools_.services->are_too_long(ns()))
+    if (has_service_links() && tools_.services.are_too_long(ns()))
       return wait(
           who, kConfigError,
           format("the variables of the Services of namespace {} take more than {} KiB: enableServiceLinks: false "
@@ -438,7 +438,7 @@ class PodFiles {
   const Variables& services() {
     if (!services_)
       services_ =
-          tools_.services->of(ns(), has_service_links(), flag_in(spec_of(tree_), "hostNetwork") ? tools_.address : "");
+          tools_.services.of(ns(), has_service_links(), flag_in(spec_of(tree_), "hostNetwork") ? tools_.address : "");
     return *services_;
   }
   bool has_service_links() const {

@@ -18,7 +18,7 @@ struct PodFilesTools {
   std::function<std::string(std::string_view claims)> sign;
   std::function<std::string(std::string_view)> sha256_hex;
   std::string address;  // of the API, as pods reach it: "https://10.77.0.1:6820"
-  const ServiceVariables* services = nullptr;
+  const ServiceVariables& services;
 };
 
 // {"volumes":[…],"variables":[…],"waits":[…]}: a function of the tables and the hour: tokens are renewed when four

@@ -312,7 +312,8 @@ std::vector<FrontRoute> KubeServer::routes() const {
       {{"GET", "/v1/front-end-files", Right::kUser, Cost::kRead, kNoBody, "job=number,group=number,task=number,version",
         Reach::kEach},
        FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
-         answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex, inner->powers.address()});
+         answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex, inner->powers.address(),
+                                   *inner->service_variables});
        })});
   out.push_back({{"GET", kLastingPath, Right::kJudged, Cost::kRead, kNoBody, "names"},
                  FrontHandler([](std::shared_ptr<FrontVisit> visit) { answer_lasting(*visit); })});
