@@ -33,7 +33,8 @@ struct GoingEnds : testing::Test {
   }
   std::string conditions(const std::string& pod) const {
     const std::string slice = rig.names("endpointslices.discovery.k8s.io").at(0);
-    for (const json::value& end : part(rig.tree("endpointslices.discovery.k8s.io", slice), "endpoints").as_array())
+    const json::object tree = rig.tree("endpointslices.discovery.k8s.io", slice);
+    for (const json::value& end : part(tree, "endpoints").as_array())
       if (text_in(part(end, "targetRef"), "name") == pod)
         return json::serialize(part(end, "conditions"));
     return "";

@@ -22,7 +22,7 @@ TEST(NodeRules, TaintsOfAKeyAndAnEffectAreThereOnce) {
   const char* doubled = R"([{"key":"a","effect":"NoSchedule"},{"key":"a","value":"b","effect":"NoSchedule"}])";
   EXPECT_EQ(
       taint_faults(doubled),
-      "spec.taints[1]: Duplicate value: {\"key\":\"a\",\"value\":\"b\",\"effect\":\"NoSchedule\"}: taints must be "
+      "spec.taints[1]: Duplicate value: {\"effect\":\"NoSchedule\",\"key\":\"a\",\"value\":\"b\"}: taints must be "
       "unique by key and effect pair\n");
   const json::object was =
       json::parse(std::string(R"({"metadata":{"name":"n"},"spec":{"taints":)") + doubled + "}}").as_object();
