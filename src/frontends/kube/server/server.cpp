@@ -308,13 +308,12 @@ std::vector<FrontRoute> KubeServer::routes() const {
     for (const char* method : {"GET", "HEAD"}) mount(method, path, Cost::kRead, kNoBody);
   out.push_back({{"GET", "/v1/kubeconfig", Right::kUser, Cost::kChange, kNoBody},
                  FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) { inner->answer_config(visit); })});
-  out.push_back(
-      {{"GET", "/v1/front-end-files", Right::kUser, Cost::kRead, kNoBody, "job=number,group=number,task=number,version",
-        Reach::kEach},
-       FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
-         answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex, inner->powers.address(),
-                                   *inner->service_variables});
-       })});
+  out.push_back({{"GET", "/v1/front-end-files", Right::kUser, Cost::kRead, kNoBody,
+                  "job=number,group=number,task=number,version", Reach::kEach},
+                 FrontHandler([inner = inner_](std::shared_ptr<FrontVisit> visit) {
+                   answer_pod_files(*visit, {inner->powers.tokens.sign, inner->powers.sha256_hex,
+                                             inner->powers.address(), *inner->service_variables});
+                 })});
   out.push_back({{"GET", kLastingPath, Right::kJudged, Cost::kRead, kNoBody, "names"},
                  FrontHandler([](std::shared_ptr<FrontVisit> visit) { answer_lasting(*visit); })});
   // Root of a node asks, and is nobody to the cluster while it has no work there: what these tell is judged by them.
