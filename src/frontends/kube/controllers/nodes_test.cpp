@@ -37,7 +37,8 @@ struct NodeObjects : testing::Test {
     return text_in(part(part(shown(), "status"), "allocatable"), what);
   }
   std::string ready() const {
-    for (const json::value& one : *member_array(part(shown(), "status"), "conditions"))
+    const json::object tree = shown();
+    for (const json::value& one : *member_array(part(tree, "status"), "conditions"))
       if (text_in(one, "type") == "Ready")
         return text_in(one, "status");
     return "";
