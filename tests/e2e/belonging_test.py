@@ -75,7 +75,7 @@ class WhatBelongsToWhom(unittest.TestCase):
         with open(path, "w") as f:
             json.dump(settings, f)
         os.chmod(path, 0o600)
-        agent = subprocess.Popen(["nsenter", "--target", str(self.c.node("n2")["pid"]), "--net", "lockstep-agent",
+        agent = subprocess.Popen(["nsenter", "--target", str(self.c.node("n2")["pid"]), "--net", "unshare", "--mount", "lockstep-agent",
                                   "--settings", path], env=self.c.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             yield agent
@@ -108,7 +108,8 @@ class WhatBelongsToWhom(unittest.TestCase):
                 self.c.api("GET", "/v1/nodes/n1")), 30, "it is told")
             self.assertEqual((told["address"], told.get("task_range", "")), (n1["address"], ""))
             self.assertIn("lockstep node update n1 --task-range", told["word"])
-            self.assertEqual((told.get("features", []), told.get("counted", [])), ([], []))
+            counted = [one for one in told.get("counted", []) if one["name"] != "ephemeral-storage"]  # which pods' own controller counts
+            self.assertEqual((told.get("features", []), counted), ([], []))
             eventually(lambda: n1["task_range"] not in routes("show", "proto", "76"), 30, "nothing leads to a range that n1 does not use")
             self.assertEqual(routes("get", ".".join(host + ["1"])), before)
             self.assertNotIn("127.0.0.1", routes("show", "proto", "76"))
