@@ -78,7 +78,7 @@ struct AgentLogic::Inner {
   std::vector<std::string> journal;
   std::vector<ShimOrder> orders;
   std::vector<FromAgent> messages;
-  std::vector<Refusal> refusals;
+  std::vector<StepRefusal> refusals;
 
   // Of what we say and keep. Nothing here follows from the words of a journal, which may be damaged.
   void check_invariants() const {
@@ -1154,7 +1154,7 @@ void AgentLogic::refuse_starts(std::string why) { inner_->no_starts = std::move(
 std::vector<std::string> AgentLogic::take_journal() { return std::exchange(inner_->journal, {}); }
 std::vector<AgentLogic::ShimOrder> AgentLogic::take_orders() { return std::exchange(inner_->orders, {}); }
 std::vector<FromAgent> AgentLogic::take_messages() { return std::exchange(inner_->messages, {}); }
-std::vector<Refusal> AgentLogic::take_refusals() { return std::exchange(inner_->refusals, {}); }
+std::vector<StepRefusal> AgentLogic::take_refusals() { return std::exchange(inner_->refusals, {}); }
 Instant AgentLogic::renewed() const { return inner_->renewed; }
 
 std::vector<std::string> AgentLogic::journal_snapshot() const {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "agent/hooks.h"
-#include "agent/refusals.h"
+#include "agent/step_refusals.h"
 #include "base/time.h"
 #include "model/agent_messages.h"
 #include "ports/shims.h"
@@ -89,7 +89,7 @@ class AgentLogic {
   };
   std::vector<ShimOrder> take_orders();
   std::vector<FromAgent> take_messages();
-  std::vector<Refusal> take_refusals();  // steps that were not, or could not be, started: for who attaches
+  std::vector<StepRefusal> take_refusals();  // steps that were not, or could not be, started: for who attaches
 
   // When the last acknowledged renewal was sent: every fence counts from here.
   Instant renewed() const;

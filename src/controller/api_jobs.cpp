@@ -190,10 +190,10 @@ void Api::submit(Visit visit) {
 void Api::submit_read(Visit visit, Submissions all) {
   if (all.refused)
     return visit.refuse(*all.refused);
-  std::set<Awaited> past;
+  std::set<Prerequisite> past;
   for (const auto& one : all.each)
     if (one.ok())
-      for (const Awaited& job :
+      for (const Prerequisite& job :
            not_listed(world_.view.tables(), std::get<SubmitJob>(one->command.body).spec->dependencies.get()))
         past.insert(job);
   if (past.empty())
@@ -206,8 +206,8 @@ void Api::submit_read(Visit visit, Submissions all) {
                               "dependencies"});
   const auto held = std::make_shared<Visit>(std::move(visit));
   const auto asked_for = std::make_shared<Submissions>(std::move(all));
-  auto question = [this, held, asked_for, jobs = std::vector<Awaited>(past.begin(), past.end())](HistoryStore& store,
-                                                                                                 const Tables&) {
+  auto question = [this, held, asked_for, jobs = std::vector<Prerequisite>(past.begin(), past.end())](
+                      HistoryStore& store, const Tables&) {
     auto ends = std::make_shared<Result<PastEnds>>(past_ends(store, jobs));
     world_.loop.post([this, v = std::move(*held), asked_for, ends]() mutable {
       const Payer payer = v.payer;

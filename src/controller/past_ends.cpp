@@ -20,8 +20,8 @@ bool is_met(const Dependency& d, PastEnd end) {
 
 }  // namespace
 
-std::vector<Awaited> not_listed(const Tables& tables, const std::vector<Dependency>& dependencies) {
-  std::vector<Awaited> out;
+std::vector<Prerequisite> not_listed(const Tables& tables, const std::vector<Dependency>& dependencies) {
+  std::vector<Prerequisite> out;
   for (const Dependency& d : dependencies)
     if (d.job && !tables.job(d.job))
       out.push_back({d.job, d.element});
@@ -30,9 +30,9 @@ std::vector<Awaited> not_listed(const Tables& tables, const std::vector<Dependen
   return out;
 }
 
-Result<PastEnds> past_ends(HistoryStore& store, const std::vector<Awaited>& jobs) {
+Result<PastEnds> past_ends(HistoryStore& store, const std::vector<Prerequisite>& jobs) {
   PastEnds out;
-  for (const Awaited& awaited : jobs) {
+  for (const Prerequisite& awaited : jobs) {
     HistoryQuery query;
     query.steps = false;
     query.limit = 1;  // an array may have very many rows

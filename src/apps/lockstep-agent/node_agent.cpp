@@ -634,7 +634,7 @@ void NodeAgent::pump() {
     loop_.after(kJournalAgain, [this] { pump_soon(); });
     return;
   }
-  for (Refusal& refusal : logic_.take_refusals()) refusals_.add(std::move(refusal));
+  for (StepRefusal& refusal : logic_.take_refusals()) refusals_.add(std::move(refusal));
   for (auto& order : logic_.take_orders()) carry_out(std::move(order));
   parts_.settle(logic_.parts());  // before anybody hears that it is free
   for (const auto& message : logic_.take_messages())

@@ -100,7 +100,7 @@ class NodeAgent {
   Splices splices_;
   AgentLogic logic_;
   std::set<WorkId> stopping_;  // their stop stands in the log
-  Refusals refusals_;
+  StepRefusals refusals_;
   ContainerSweep containers_;
   TaskRouteTable routes_;
   JobPlaces places_;

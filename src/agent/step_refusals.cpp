@@ -1,4 +1,4 @@
-#include "agent/refusals.h"
+#include "agent/step_refusals.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ std::string frame(IoFrame type, std::uint32_t rank, std::string_view payload) {
   return encode_frame(static_cast<std::uint8_t>(type), rank, payload);
 }
 
-std::string words_of(const Refusal& refusal) {
+std::string words_of(const StepRefusal& refusal) {
   using namespace std::string_view_literals;
   std::string words;
   for (const std::uint32_t rank : refusal.ranks) {
@@ -73,15 +73,15 @@ class RefusalStream final : public Stream {
 
 }  // namespace
 
-void Refusals::add(Refusal refusal) {
+void StepRefusals::add(StepRefusal refusal) {
   kept_.push_back(std::move(refusal));
   if (kept_.size() > kKept)
     kept_.pop_front();
   CHECK(kept_.size() <= kKept);
 }
 
-std::unique_ptr<Stream> Refusals::stream(const WorkId& key) const {
-  const auto found = std::find_if(kept_.begin(), kept_.end(), [&key](const Refusal& r) { return r.key == key; });
+std::unique_ptr<Stream> StepRefusals::stream(const WorkId& key) const {
+  const auto found = std::find_if(kept_.begin(), kept_.end(), [&key](const StepRefusal& r) { return r.key == key; });
   if (found == kept_.end())
     return nullptr;
   return std::make_unique<RefusalStream>(loop_, words_of(*found));

@@ -1,5 +1,5 @@
 // What somebody hears who attaches to a step that could not be started.
-#include "agent/refusals.h"
+#include "agent/step_refusals.h"
 
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@ namespace {
 
 const WorkId kKey{JobId(3), 1, StepPart{7}};
 
-TEST(Refusals, TheReasonAndTheExitOfEveryRank) {
+TEST(StepRefusals, TheReasonAndTheExitOfEveryRank) {
   HandLoop loop;
-  Refusals refusals(loop);
+  StepRefusals refusals(loop);
   refusals.add({kKey, {4, 5}, "no room"});
   EXPECT_EQ(refusals.stream({JobId(3), 1, StepPart{8}}), nullptr);
   const auto stream = refusals.stream(kKey);
@@ -38,17 +38,17 @@ TEST(Refusals, TheReasonAndTheExitOfEveryRank) {
   EXPECT_EQ(heard[6].payload[0], 1);
 }
 
-TEST(Refusals, OnlyTheLatestAreKept) {
+TEST(StepRefusals, OnlyTheLatestAreKept) {
   HandLoop loop;
-  Refusals refusals(loop);
+  StepRefusals refusals(loop);
   for (std::uint64_t job = 1; job <= 3000; ++job) refusals.add({{JobId(job), 1, StepPart{0}}, {0}, "x"});
   EXPECT_EQ(refusals.stream({JobId(1), 1, StepPart{0}}), nullptr);
   EXPECT_NE(refusals.stream({JobId(3000), 1, StepPart{0}}), nullptr);
 }
 
-TEST(Refusals, AStreamThatIsGoneSaysNothing) {
+TEST(StepRefusals, AStreamThatIsGoneSaysNothing) {
   HandLoop loop;
-  Refusals refusals(loop);
+  StepRefusals refusals(loop);
   refusals.add({kKey, {4}, "no room"});
   auto stream = refusals.stream(kKey);
   bool heard = false;
