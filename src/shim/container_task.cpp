@@ -80,14 +80,7 @@ bool runs_in_container(const ProcessSpec& process) {
   return !container.image.empty() || !container.bundle.empty() || !container.name.empty();
 }
 
-Result<ContainerPlace> make_container_place(const std::string& base, const ProcessSpec& process) {
-  ContainerPlace place;
-  place.program = own_folder() + "/lockstep-container";
-  if (::access(place.program.c_str(), X_OK) != 0)
-    return Error{
-        Errc::kIo,
-        format("{} is not there: install the package of the agent again, or run without a container", place.program),
-        {}};
+Result<void> make_users_store(const std::string& base, const ProcessSpec& process) {
   const int base_fd = TRY(folder_in(AT_FDCWD, base, kPassThrough));
   const std::string user = std::to_string(process.uid);
   const auto fd = users_folder(base_fd, base, user);
@@ -96,9 +89,20 @@ Result<ContainerPlace> make_container_place(const std::string& base, const Proce
     return fd.error();
   const auto given = give_to(*fd, process, user);
   ::close(*fd);
-  TRY(given);
+  return given;
+}
+
+Result<ContainerPlace> make_container_place(const std::string& base, const ProcessSpec& process) {
+  ContainerPlace place;
+  place.program = own_folder() + "/lockstep-container";
+  if (::access(place.program.c_str(), X_OK) != 0)
+    return Error{
+        Errc::kIo,
+        format("{} is not there: install the package of the agent again, or run without a container", place.program),
+        {}};
+  TRY(make_users_store(base, process));
   char folder[PATH_MAX];
-  if (!::realpath((base + "/" + user).c_str(), folder))
+  if (!::realpath(format("{}/{}", base, process.uid).c_str(), folder))
     return os_error(base);
   place.folder = folder;
   if (::getcwd(folder, sizeof folder))

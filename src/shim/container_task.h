@@ -19,7 +19,10 @@ struct ContainerPlace {
 
 bool runs_in_container(const ProcessSpec& process);
 
-// base: where the folders of all users lie. Made as far as it is not there, by whoever we are.
+// Makes the folder of a user's images and containers as far as it is not there, held to what he may have. base: where
+// the folders of all users lie.
+Result<void> make_users_store(const std::string& base, const ProcessSpec& process);
+// The same, and with what is started there.
 Result<ContainerPlace> make_container_place(const std::string& base, const ProcessSpec& process);
 
 // The plan of a task becomes that of lockstep-container, which runs what was planned. The script, if there is one,

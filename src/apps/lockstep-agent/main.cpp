@@ -138,7 +138,7 @@ Result<void> run(const std::string& settings_path) {
     ::fprintf(stderr, "lockstep-agent: other agents cannot dial this one: %s\n", peer_port.error().message.c_str());
   settings.peer_port = peer_port.ok() ? *peer_port : 0;
 
-  const std::string folder_of_pods = settings.state_dir + "/containers/0";
+  const std::string folder_of_containers = settings.state_dir + "/containers";
   NodeAgent agent(*loop, clock, settings, std::move(facts), std::move(devices), std::move(look), std::move(shims),
                   survivors, groups);
   dialed = &agent;
@@ -155,11 +155,11 @@ Result<void> run(const std::string& settings_path) {
     while (::read(children, &info, sizeof info) == sizeof info) {}
     agent.children_ended();
   });
+  agent.start();
   if (::geteuid() == 0 && !settings.task_range.empty())
-    if (const auto shown = show_pod_logs(folder_of_pods); !shown.ok())
+    if (const auto shown = show_pod_logs(folder_of_containers); !shown.ok())
       log_line(LogLevel::kWarning,
                format("lockstep-agent: logs of pods are not in {}: {}", kPodLogs, shown.error().message));
-  agent.start();
   ServicesProgram services(*loop, settings_path);
   if (!settings.task_range.empty() && no_services.empty())
     services.start();

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "shim/container_task.h"
 #include "wire/sandbox_paths.h"
 
 namespace lockstep {
@@ -49,8 +50,9 @@ Result<void> show_at(const std::string& folder, const std::string& target) {
 
 }  // namespace
 
-Result<void> show_pod_logs(const std::string& home) {
-  TRY(make_folder_of(home, 0700));
+Result<void> show_pod_logs(const std::string& containers) {
+  TRY(make_users_store(containers, {}));  // root's
+  const std::string home = containers + "/0";
   TRY(make_folder_of(shown_logs(home), 0700));
   TRY(show_at(shown_logs(home) + "/pods", kPodLogs));
   return show_at(shown_logs(home) + "/containers", kContainerLogs);

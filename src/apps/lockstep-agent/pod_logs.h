@@ -7,7 +7,9 @@
 
 namespace lockstep {
 
-// home: of root's containers (wire/sandbox_paths.h). Error: they are not shown, and why: somebody else has logs there.
-Result<void> show_pod_logs(const std::string& home);
+// containers: where the containers of all users lie, of which root's are pods; who makes root's place there first holds
+// it to what users may have (write_store_limits), so that is settled before. Error: they are not shown, and why:
+// somebody else has logs there.
+Result<void> show_pod_logs(const std::string& containers);
 
 }  // namespace lockstep
