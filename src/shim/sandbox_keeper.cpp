@@ -397,7 +397,7 @@ class Keeper {
         return;
       }
       room_ = std::move(*made);
-      weigh_task(sandbox_, room_->cpu_group);
+      weigh_task(sandbox_, *room_);
       if (!sandbox_.front_end_files)
         return logic_.hold({}, now());
     }
@@ -519,7 +519,7 @@ class Keeper {
     one.cpu_weight = wanted.cpu_weight;
     one.memory_bytes = wanted.memory_bytes;
     if (other_cores && room_)
-      weigh_task(sandbox_, room_->cpu_group);
+      weigh_task(sandbox_, *room_);
     if (other_image || (other_cores && one.anew_for_cores) || (other_memory && one.anew_for_memory))
       logic_.renew(i, now());
     else

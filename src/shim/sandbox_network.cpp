@@ -289,7 +289,9 @@ Result<void> hold_ports(SandboxNetwork& network, const std::vector<PublishedPort
     const auto services = parse_ip_range(kServiceRange);
     const auto address = parse_ip(port.node_address);
     if (address && services && services->contains(*address))
-      done = conflict(format("{} is an address of services, and no port there can lead to a task", port.node_address));
+      done = Error{Errc::kInvalid,  // it never can
+                   format("{} is an address of services, and no port there can lead to a task", port.node_address),
+                   {}};
     auto held = hold_port(lower(port.protocol), address && *address != 0 ? port.node_address : "", port.node_port);
     if (held.ok())
       network.held.push_back(*held);

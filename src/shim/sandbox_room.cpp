@@ -349,12 +349,23 @@ std::uint64_t cpu_shares_of(const Sandbox& sandbox) {
 // Source: kubernetes.io/docs/concepts/architecture/cgroups and KEP 2254.
 std::uint64_t cpu_weight_of_shares(std::uint64_t shares) { return 1 + (shares - 2) * 9999 / 262'142; }
 
-void weigh_task(const Sandbox& sandbox, const std::string& cpu_group) {
-  const std::size_t job = cpu_group.rfind('/');
-  if (!sandbox.front_end_files || job == cpu_group.npos || job == 0)
+namespace {
+
+void make_groups(const std::string& mount, const std::string& group) {
+  if (::access(mount.c_str(), W_OK) != 0)
     return;
-  const std::uint64_t shares = cpu_shares_of(sandbox);
-  for (const std::string& group : {cpu_group, cpu_group.substr(0, job)})
+  for (std::size_t end = group.find('/', 1);; end = group.find('/', end + 1)) {
+    (void)::mkdir((mount + group.substr(0, end)).c_str(), 0755);
+    if (end == group.npos)
+      return;
+  }
+}
+
+void weigh_groups(const std::string& task, std::uint64_t shares) {
+  const std::size_t job = task.rfind('/');
+  if (job == task.npos || job == 0)
+    return;
+  for (const std::string& group : {task, task.substr(0, job)})
     for (const char* mount : {"/cpu", "/cpu,cpuacct", ""}) {
       const bool v2 = *mount == '\0';
       const std::string file = format("{}{}{}/{}", kGroupMount, mount, group, v2 ? "cpu.weight" : "cpu.shares");
@@ -365,6 +376,18 @@ void weigh_task(const Sandbox& sandbox, const std::string& cpu_group) {
       if (fd >= 0)
         ::close(fd);
     }
+}
+
+}  // namespace
+
+void weigh_task(const Sandbox& sandbox, const SandboxRoom& room) {
+  if (!sandbox.front_end_files)
+    return;
+  weigh_groups(room.cpu_group, cpu_shares_of(sandbox));
+  if (room.group == room.cpu_group)
+    return;
+  for (const char* mount : {"/cpu", "/cpu,cpuacct"}) make_groups(std::string(kGroupMount) + mount, room.group);
+  weigh_groups(room.group, cpu_shares_of(sandbox));
 }
 
 std::uint64_t memory_limit_of(const Sandbox& sandbox) {

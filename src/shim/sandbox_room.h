@@ -41,8 +41,9 @@ std::string group_in(std::string_view text, std::string_view controller = "memor
 std::uint64_t cpu_shares_of(const Sandbox& sandbox);
 // The same under version 2, between 1 and 10,000.
 std::uint64_t cpu_weight_of_shares(std::uint64_t shares);
-// Gives that to the task's control group and to its job's above it, where a front end made the sandbox.
-void weigh_task(const Sandbox& sandbox, const std::string& cpu_group);
+// Gives that to the task's control group and to its job's above it, where a front end made the sandbox. The containers
+// are below room.group in every hierarchy, also in that of processors where we are elsewhere there.
+void weigh_task(const Sandbox& sandbox, const SandboxRoom& room);
 
 // What the containers of the sandbox may hold of memory together; 0 = no bound.
 std::uint64_t memory_limit_of(const Sandbox& sandbox);

@@ -195,7 +195,8 @@ class PodSandboxes(unittest.TestCase):
         job = self.submit([self.container("main", "(x=a; while :; do x=$x$x; done); echo $?; exit 0", memory_bytes=30_000_000,
                                           restart="on_failure")])
         status = self.ends(job, "main")
-        self.assertEqual((status["reason"], status["exit"], status["restarts"]), ("Completed", {"code": 0}, 0), self.logs(job, "main"))
+        self.assertEqual(status["reason"], "Completed", self.logs(job, "main"))
+        self.assertFalse(status.keys() & {"exit", "restarts"}, "it ended by itself, with 0, and once")
         self.assertIn("137\n", self.logs(job, "main"))
         self.c.wait(job, "COMPLETED")
 
@@ -417,10 +418,17 @@ class PodSandboxes(unittest.TestCase):
         peer = next(int(line.split()[3].rsplit(":", 1)[1]) for line in listeners.splitlines() if "lockstep-agent" in line)
         for more in ({"node_port": peer}, {"node_port": 18081}, {"node_port": 53, "node_address": "10.96.0.10"}):
             job = self.submit([self.container("main", serve, rights={"uid": 0})], published=[{"port": 8080, **more}])
-            self.assertIn(self.c.wait(job), ("FAILED", "NODE_FAIL", "CANCELLED"))
+            if "node_address" in more:  # never; the others wait until who listens there has ended
+                self.assertIn(self.c.wait(job), ("FAILED", "NODE_FAIL", "CANCELLED"))
+            else:
+                self.says_why(job, f"something else listens at port {more['node_port']}/tcp")
             self.assertNotIn(f":{more['node_port']} ", subprocess.run(["nsenter", "-t", pid, "-a", "iptables-save"], capture_output=True, text=True).stdout)
         rules = subprocess.run(["nsenter", "-t", pid, "-a", "iptables-save"], capture_output=True, text=True).stdout
         self.assertNotIn("18080", rules)
+
+    def says_why(self, job, what):
+        tasks = lambda: self.c.api("GET", f"/v1/jobs/{job}")["tasks"]  # noqa: E731
+        eventually(lambda: any(what in task.get("reason", "") for task in tasks()), what=f"job {job} waits, as {what}: {tasks()}")
 
     def test_nothing_is_left_on_the_node(self):
         found = lambda: set(subprocess.run(["find", "/sys/fs/cgroup", "-type", "d", "-name", "main.0"],  # noqa: E731
