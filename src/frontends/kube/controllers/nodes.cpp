@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::int64_t kLeaseSeconds = 40;
 constexpr Duration kAgentsWord = seconds(10);  // between words of its agent on how the node is, as of a kubelet's
+constexpr const char* kWrittenNote = "lockstep.io/conditions-written";  // since when the agent's are somebody else's
 
 // It goes with the Node.
 json::object new_lease_tree(const Object& node) {
@@ -119,8 +120,7 @@ class NodeController final : public Reconciler {
           if (grant.node == node.id)
             add_grant(load, grant);
     json::object held = held_on(node, load);
-    json::value& value = tree["metadata"].as_object()["annotations"];
-    json::object& notes = value.is_object() ? value.get_object() : value.emplace_object();
+    json::object& notes = notes_of(tree);
     boost::system::error_code failed;
     const std::string said = text_in(notes, kHeldNote);
     const json::value read = said.empty() ? json::value() : json::parse(said, failed);
@@ -147,6 +147,11 @@ class NodeController final : public Reconciler {
     return std::max(kLeast, kForEach * static_cast<std::int64_t>(view.tables().nodes.size()));
   }
 
+  static json::object& notes_of(json::object& tree) {
+    json::value& value = tree["metadata"].as_object()["annotations"];
+    return value.is_object() ? value.get_object() : value.emplace_object();
+  }
+
   // Conditions of the agent's that somebody has written, when its next word is due.
   static bool drop_written(const ObjectView& view, Instant now, json::object& tree, Wishes& out) {
     json::value* status = tree.if_contains("status");
@@ -154,15 +159,20 @@ class NodeController final : public Reconciler {
     const auto own = [](const json::value& one) { return is_own_condition(text_in(one, "type")); };
     if (!all || std::ranges::none_of(*all, own))
       return false;
-    WallTime written;
-    if (const json::array* managers = member_array(part(tree, "metadata"), "managedFields"))
-      for (const json::value& one : *managers)
-        if (text_in(one, "subresource") == "status")
-          written = std::max(written, parse_timestamp(text_in(one, "time")).value_or(WallTime{}));
-    if (const WallTime due{written.us + kAgentsWord.us}; due > wall_time(view, now)) {
+    json::object& notes = notes_of(tree);
+    const auto noted = parse_timestamp(text_in(notes, kWrittenNote));
+    const WallTime due{noted ? noted->us + kAgentsWord.us : 0};
+    if (!noted) {
+      notes[kWrittenNote] = time_text(now, view.wall_offset());
+      return true;
+    }
+    if (due > wall_time(view, now)) {
       out.look_again(instant_of(view, due));
       return false;
     }
+    notes.erase(kWrittenNote);
+    if (notes.empty())
+      tree["metadata"].as_object().erase("annotations");
     json::array others;
     for (const json::value& one : *all)
       if (!own(one))
