@@ -398,6 +398,10 @@ class Write : public std::enable_shared_from_this<Write> {
   void admit() {
     if (auto refused = check_escalation(*request_, draft_.tree, *tools_.roles))
       return refuse(*refused);
+    if (auto refused =
+            check_address_claims(*request_, draft_.tree, draft_.before ? &draft_.old : nullptr, *tools_.roles,
+                                 tools_.own_addresses ? tools_.own_addresses() : std::vector<std::string>()))
+      return refuse(*refused);
     // Whether there is one of that name already is nobody's business whom admission refuses.
     if (!draft_.before && request_->target.verb == "create")
       if (const std::string name = text_in(metadata_of(draft_.tree), "name");
@@ -406,10 +410,6 @@ class Write : public std::enable_shared_from_this<Write> {
         return refuse(Status::already_exists(request_->resource(), name));
     if (!draft_.before && !text_in(metadata_of(draft_.tree), "resourceVersion").empty())
       return refuse(Status::bad_request("resourceVersion should not be set on objects to be created"));
-    if (auto refused =
-            check_address_claims(*request_, draft_.tree, draft_.before ? &draft_.old : nullptr, *tools_.roles,
-                                 tools_.own_addresses ? tools_.own_addresses() : std::vector<std::string>()))
-      return refuse(*refused);
     convert();
   }
 
