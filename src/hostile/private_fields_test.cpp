@@ -12,13 +12,16 @@
 #include "routes/query_values.h"
 #include "wire/api.h"
 #include "wire/entry_stream.h"
+#include "wire/service_table.h"
 
 namespace lockstep::hostile {
 namespace {
 
 constexpr std::uint32_t kOwnerUid = 54321, kOtherUid = 54322, kOnNodeUid = 54324;
 constexpr const char* kSecret = "s3cret";
-constexpr const char* kInBase64 = "czNjcmV0";  // as Kubernetes writes it
+constexpr const char* kInBase64 = "czNjcmV0";       // as Kubernetes writes it
+constexpr const char* kEndOfRecords = "{\"seq\":";  // how the last line begins of what a stream tells at first
+constexpr const char* kEndOfServices = "{\"mark\":";
 
 // --- a secret in every private text ---
 
@@ -283,10 +286,10 @@ class PrivateFields : public ::testing::Test {
     server.loop.until([&] { return sent->done(); });
     if (!sent->wire)
       return sent->response->body;
-    // A watch says everything there is, and then how far that goes.
+    // A watch says everything there is, and then how far that goes; so does the table of services.
     const std::string& said = sent->wire->sent;
-    server.loop.until(
-        [&] { return sent->wire->gone || said.starts_with("{\"seq\":") || said.find("\n{\"seq\":") != said.npos; });
+    const std::string end = row.path == kServiceTablePath ? kEndOfServices : kEndOfRecords;
+    server.loop.until([&] { return sent->wire->gone || said.starts_with(end) || said.find("\n" + end) != said.npos; });
     const std::string all = said;
     if (sent->wire->closed)
       sent->wire->closed();

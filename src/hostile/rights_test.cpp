@@ -168,8 +168,9 @@ TEST_F(Rights, WhatReachesNoWorkShowsNone) {
   }
   EXPECT_GE(shown, 5u);
   for (const Route* row : routes.rows())
-    if (row->path.find("/jobs/*") != row->path.npos || row->path.find("/steps/*") != row->path.npos)
+    if (row->path.find("/jobs/*") != row->path.npos || row->path.find("/steps/*") != row->path.npos) {
       EXPECT_NE(row->reach, Reach::kNothing) << row->path;
+    }
 }
 
 // Root of a node is every user whose work is there: what roles of Kubernetes users have is not his.
