@@ -58,6 +58,12 @@ bool may_list(const Request& request, const RoleBook& roles) {
   return roles.allows(request.user, {"update", "", "v1", "configmaps", "", kExternalSpace, kExternalName, ""});
 }
 
+// Of one machine or one link, or of many: nothing that a Service can lead to. Source: k8s.io/kubernetes
+// pkg/apis/core/validation (ValidateNonSpecialIP).
+bool is_special(std::uint32_t address) {
+  return is_loopback(address) || !is_unicast(address) || address >> 16 == 0xA9FE;
+}
+
 }  // namespace
 
 ClusterAddresses::ClusterAddresses(const Tables& tables, const std::vector<std::string>& own) {
@@ -77,7 +83,7 @@ ClusterAddresses::ClusterAddresses(const Tables& tables, const std::vector<std::
 }
 
 ClusterAddresses::Owner ClusterAddresses::owner_of(std::uint32_t address) const {
-  if (is_loopback(address) || !is_unicast(address) || address >> 16 == 0xA9FE)
+  if (is_special(address))
     return {"no address that others reach"};
   if (const auto range = parse_ip_range(kServiceRange); range && range->contains(address))
     return {format("within {}, of which Services have their cluster addresses", kServiceRange)};
@@ -128,8 +134,7 @@ std::optional<Status> check_address_claims(Request& request, const json::object&
                              kExternalSpace, kExternalName));
       unlisted.insert(one.address);
     }
-    if (!is_service && !owner.empty() && !is_pods &&
-        (!is_administrator || is_loopback(*address) || !is_unicast(*address)))
+    if (!is_service && !owner.empty() && !is_pods && (!is_administrator || is_special(*address)))
       return refuse(format("{} is {}: no Service may lead there", one.address, owner));
   }
   if (!unlisted.empty())
