@@ -193,6 +193,19 @@ class Shim {
   std::optional<int> signal_of(const Told& told) const;
   void signal_all(const Told& told);
   void signal_tasks(int signal, bool has_each_step = false);
+  // A signal for tasks that have not begun, which hear it when they have: nobody sends it again.
+  struct EarlySignal {
+    int signal = 0;
+    std::uint64_t rank = kAllRanks;
+    bool first_only = false;     // not what a task has started
+    std::vector<pid_t> reached;  // have it already: one of them may be a task whose pid we do not know yet
+    bool is_like(const EarlySignal& o) const {
+      return signal == o.signal && rank == o.rank && first_only == o.first_only;
+    }
+  };
+  bool all_launched() const { return launched_ == tasks_.size(); }
+  void keep_for_later(EarlySignal early);
+  void hand_on_early(const StepTask& task) const;
   void insist(std::int64_t now_us);
   void signal_first(const Told& told);
   pid_t first_process_of(const StepTask& task) const;
@@ -251,6 +264,7 @@ class Shim {
   std::unique_ptr<TaskStarter> starter_;  // null once every task has been started
   std::size_t launched_ = 0;              // so many of the first tasks
   std::map<pid_t, TaskEnd> early_ends_;   // of tasks that ended before we knew their pids
+  std::vector<EarlySignal> early_signals_;
   ControlGroup group_{{}, {}};
   WorkUse used_;  // of all processes that were waited for; says nothing of tasks
   std::uint64_t memory_kills_ = 0, memory_kills_told_ = 0;
@@ -699,11 +713,14 @@ void Shim::take_launched() {
       continue;
     if (const auto end = early_ends_.find(task.pid()); end != early_ends_.end())
       task.exited(end->second);
+    else
+      hand_on_early(task);
   }
   if (failed_ || launched_ < tasks_.size())
     return;
   starter_.reset();
   early_ends_.clear();
+  early_signals_.clear();
   if (sandbox_)
     sandbox_->handed_on();
   watch_checkpoints();
@@ -987,11 +1004,34 @@ void Shim::insist(std::int64_t now_us) {
 // Everybody but lockstep-pmi, which stops and goes on with them, and tidies up when they have ended.
 void Shim::signal_tasks(int signal, bool has_each_step) {
   const bool is_for_all = signal == SIGSTOP || signal == SIGCONT;
-  for (const pid_t pid : descendants_of(::getpid()))
+  const std::vector<pid_t> found = descendants_of(::getpid());
+  for (const pid_t pid : found)
     if (has_each_step && !is_for_all && is_step_client(pid))
       ::sigqueue(pid, signal, {.sival_int = kSentToStepsToo});
     else if (is_for_all || !world_ || pid != world_->pid())
       ::kill(pid, signal);
+  keep_for_later({.signal = signal, .reached = found});
+}
+
+// One that waits already waits once, as in the kernel. Whoever had it then and lives has it again.
+void Shim::keep_for_later(EarlySignal early) {
+  if (all_launched())
+    return;
+  std::erase_if(early_signals_, [&](const EarlySignal& other) { return other.is_like(early); });
+  early_signals_.push_back(std::move(early));
+}
+
+void Shim::hand_on_early(const StepTask& task) const {
+  CHECK(task.running());
+  for (const EarlySignal& early : early_signals_) {
+    const auto& reached = early.reached;
+    if ((early.rank != kAllRanks && early.rank != task.rank()) ||
+        std::find(reached.begin(), reached.end(), task.pid()) != reached.end())
+      continue;
+    if (!early.first_only)
+      signal_descendants(task.pid(), early.signal);
+    ::kill(early.first_only ? first_process_of(task) : task.pid(), early.signal);
+  }
 }
 
 // Where epilogs follow a task, its first process is a child of who waits for them.
@@ -1004,10 +1044,13 @@ pid_t Shim::first_process_of(const StepTask& task) const {
 }
 
 void Shim::signal_first(const Told& told) {
-  if (const auto signal = signal_of(told))
-    for (const auto& task : tasks_)
-      if (task->running())
-        ::kill(first_process_of(*task), *signal);
+  const auto signal = signal_of(told);
+  if (!signal)
+    return;
+  for (const auto& task : tasks_)
+    if (task->running())
+      ::kill(first_process_of(*task), *signal);
+  keep_for_later({.signal = *signal, .first_only = true});
 }
 
 void Shim::pause_as_told(const Told& told) {
@@ -1053,13 +1096,19 @@ void Shim::client_frame(StepClient& client, const Frame& frame) {
       return client.drop();
     if (paused_ && frame.payload[0] == SIGCONT)
       return;
-    if (starter_ && frame.stream == kAllRanks)  // one may be opening its files, and have no pid that we know
-      signal_descendants(::getpid(), frame.payload[0]);
-    for (const auto& task : tasks_)
-      if (task->running() && (frame.stream == kAllRanks || frame.stream == task->rank())) {
-        ::kill(task->pid(), frame.payload[0]);
-        signal_descendants(task->pid(), frame.payload[0]);
+    if (frame.stream == kAllRanks && !all_launched())  // one may be opening its files, and have no pid that we know
+      return signal_tasks(frame.payload[0]);
+    for (std::size_t local = 0; local < tasks_.size(); ++local) {
+      const StepTask& task = *tasks_[local];
+      if (frame.stream != kAllRanks && frame.stream != task.rank())
+        continue;
+      if (local >= launched_)
+        keep_for_later({.signal = frame.payload[0], .rank = task.rank()});
+      else if (task.running()) {
+        ::kill(task.pid(), frame.payload[0]);
+        signal_descendants(task.pid(), frame.payload[0]);
       }
+    }
   } else if (!apply_frame(tasks_, client, frame)) {
     client.drop();
   }

@@ -608,6 +608,40 @@ TEST_F(ShimTest, AnAgentThatComesInAPauseAsksForItAgain) {
   EXPECT_TRUE(is_written("cont"));
 }
 
+// The first of two tasks waits for its input, and the second for the first.
+TEST_F(ShimTest, ASignalForATaskThatHasNotBegunWaitsForIt) {
+  ASSERT_EQ(::mkfifo((dir_ + "/in-4").c_str(), 0600), 0);
+  std::ofstream(dir_ + "/in-9");
+  ShimStart start = step("[ $RANK = 4 ] || exec sleep 1000");
+  start.launch.ranks = {4, 9};
+  start.launch.env_by_rank = {{"RANK=4"}, {"RANK=9"}};
+  start.launch.process.std_in = dir_ + "/in-\1t";
+  Wire agent = begin(start);
+  EXPECT_EQ(agent.line(), kHello);
+  Wire client = connect();
+  client.frame(IoFrame::kAttach, kAllRanks, "{}");
+  client.frame(IoFrame::kSignal, 9, std::string(1, SIGUSR1));
+  client.frame(IoFrame::kSignal, 9, "");  // it is dropped for that, so what stands before has been read
+  EXPECT_TRUE(client.hung_up());
+  ::close(::open((dir_ + "/in-4").c_str(), O_WRONLY | O_CLOEXEC));
+  EXPECT_EQ(agent.line(), "started");
+  EXPECT_EQ(agent.end(), format("ended 4:0:0:0 9:0:{}:0", SIGUSR1));
+}
+
+TEST_F(ShimTest, ASignalForAllReachesThoseWhoHaveNotBegunToo) {
+  ASSERT_EQ(::mkfifo((dir_ + "/in-4").c_str(), 0600), 0);
+  std::ofstream(dir_ + "/in-9");
+  ShimStart start = step("exec sleep 1000");
+  start.launch.ranks = {4, 9};
+  start.launch.process.std_in = dir_ + "/in-\1t";
+  Wire agent = begin(start);
+  EXPECT_EQ(agent.line(), kHello);
+  ASSERT_TRUE(becomes([&] { return descendants_of(pid_).size() == 1; }));
+  agent.say(format("signal {}\n", SIGUSR1));
+  EXPECT_EQ(agent.line(), "started");
+  EXPECT_EQ(agent.end(), format("ended 4:0:{0}:0 9:0:{0}:0", SIGUSR1));
+}
+
 TEST_F(ShimTest, ASignalForTheFirstReachesTheShellAlone) {
   Wire agent =
       begin(step("sh -c \"trap 'echo child' USR1; echo in; while :; do sleep 0.01; done\" & "
