@@ -120,7 +120,8 @@ class HostileJobs(unittest.TestCase):
 
     def test_a_job_that_ignores_term_ends(self):
         job = self.wrap("trap '' TERM INT HUP; echo deaf; while :; do sleep 0.1; done")
-        eventually(lambda: self.c.output(job) == "deaf\n", 30, "it ignores signals")
+        path = os.path.join(self.c.work, f"slurm-{job}.out")  # which is there once the job has begun
+        eventually(lambda: os.path.exists(path) and self.c.output(job) == "deaf\n", 30, "it ignores signals")
         self.c.ok("scancel", job, user=USER)
         self.assertEqual(self.c.wait(job, timeout=45), "CANCELLED")  # kill_wait is 30 s
 
