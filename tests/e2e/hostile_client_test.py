@@ -7,9 +7,17 @@ import subprocess
 import time
 import unittest
 
-from cluster import BIN, Cluster, TOP, eventually, handles, send
+from cluster import BIN, Cluster, TOP, eventually, send
 
 ANN = 1001  # an ordinary user
+
+
+def reads(pid, sig):
+    """Whether srun reads the signal when it likes. While it does not know whether its job was submitted, one ends it at
+    once, and the job ends when its client is missed."""
+    with open(f"/proc/{pid}/status") as f:
+        blocked = next(line.split(":\t")[1] for line in f if line.startswith("SigBlk"))
+    return bool(int(blocked, 16) >> (sig - 1) & 1)
 
 
 class Output(unittest.TestCase):
@@ -118,7 +126,7 @@ class Output(unittest.TestCase):
             for command in ("sleep 600; echo x", "yes"):
                 with self.subTest(signals=signals, command=command):
                     srun = self.start("srun", "-o", path, "sh", "-c", command)
-                    eventually(lambda: self.c.ok("squeue", "-h", "-s") != "" and handles(srun.pid, signals[0]), 10, "a running step")
+                    eventually(lambda: self.c.ok("squeue", "-h", "-s") != "" and reads(srun.pid, signals[0]), 10, "a running step")
                     for s in signals:
                         send(srun.pid, s)
                         time.sleep(0.3)
@@ -129,7 +137,7 @@ class Output(unittest.TestCase):
     def test_a_pipe_nobody_writes_for_input(self):
         path = self.fifo("in.pipe")
         srun = self.start("srun", "-i", path, "cat")
-        eventually(lambda: self.c.ok("squeue", "-h") != "" and handles(srun.pid, signal.SIGINT), 10, "a job")
+        eventually(lambda: self.c.ok("squeue", "-h") != "" and reads(srun.pid, signal.SIGINT), 10, "a job")
         for _ in range(2):
             send(srun.pid, signal.SIGINT)
             time.sleep(0.3)
@@ -254,7 +262,8 @@ class WhatBecomesOfAStep(unittest.TestCase):
                 ("setpriv", f"--reuid={ANN}", f"--regid={ANN}", "--clear-groups", *argv), env=c.env, cwd=c.work,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             sruns = {name: start("srun", "-w", "n2", "sleep", "600") for name in endings}
-            slow = start("srun", "-w", "n1", "sh", "-c", "trap 'sleep 8; echo saved; exit 3' TERM; while :; do sleep 0.1; done")
+            slow = start("srun", "-w", "n1", "sh", "-c", "trap 'sleep 8; echo saved; exit 3' TERM; echo up; while :; do sleep 0.1; done")
+            self.assertEqual(slow.stdout.readline(), "up\n")
             eventually(lambda: len(c.ok("squeue", "-h", "-s").split("\n")) == 6, 20, "running steps")
             agent = c.node("n2")["agent_pid"]
             send(agent, signal.SIGSTOP)
