@@ -123,6 +123,12 @@ std::string state_text(const Line& line) {
 
 std::int64_t now_us(const ReadContext& context) { return (context.now + context.wall_offset).us; }
 
+Duration ran_for(const Line& line) {
+  const JobRow& row = line.row;
+  const std::int64_t until = row.ended_us ? row.ended_us : row.paused_us ? row.paused_us : now_us(line.context);
+  return row.started_us == 0 ? Duration{} : Duration{until - row.started_us - row.suspended_us};
+}
+
 // Without pauses, and between whole seconds, as Slurm counts: End - Start where both are shown.
 std::int64_t elapsed_seconds(const Line& line) {
   const JobRow& row = line.row;
@@ -246,7 +252,7 @@ struct AskedColumn {
     if (write)
       write(out, line);
     else if (row.use.tasks > 0)  // of a step or script that has ended on a node at least
-      text(out, use->text({line.context.tables, row.use, row.job, row.step, row.attempt, elapsed_seconds(line),
+      text(out, use->text({line.context.tables, row.use, row.job, row.step, row.attempt, ran_for(line),
                            row.nodes == 1 ? std::string_view(row.node_list) : std::string_view()}));
   }
 };

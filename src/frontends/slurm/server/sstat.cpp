@@ -90,7 +90,7 @@ void write_part(std::string& out, const RunningPart& part, const std::vector<Ask
                      part.job.id,
                      part.number(),
                      part.job.attempt,
-                     std::max<std::int64_t>(0, since ? (part.context.now - since).seconds() : 0),
+                     since ? part.context.now - since : Duration{},
                      nodes.size() == 1 ? std::string_view(nodes.front()) : std::string_view()};
   for (const AskedPartColumn& column : columns) {
     if (column.text)

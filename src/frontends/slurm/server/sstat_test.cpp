@@ -76,6 +76,15 @@ TEST(Sstat, AddsUpWhatTheNodesOfAStepSay) {
             "cpu=00:00:40,mem=307200K,gres/gpumem=2000M,gres/gpuutil=75\n");
 }
 
+// In whole seconds, 90 of GPUs within 1.9 would be those of 90 of them, and not of 47.
+TEST(Sstat, WhatGpusDidIsAShareOfTheTimeToTheMoment) {
+  const Measured m;
+  ReadContext early = m.context();
+  early.now = Instant{1'700'000'101'900'000};
+  EXPECT_EQ(whole(sstat_page(early, {"", {{"jobs", "5.1"}, {"columns", "tresusageintot"}}})).body,
+            "cpu=00:01:20,mem=409600K,gres/gpuutil=4736\n");
+}
+
 TEST(Sstat, AStepOrAllOfThemOrTheScript) {
   const Measured m;
   EXPECT_EQ(m.ask("5", "jobid,maxrss", true).body, "5.batch\t1024K\n5.1\t307200K\n");

@@ -28,9 +28,10 @@ std::string node_of_rank(const UseLine& line, std::uint32_t rank) {
   return std::string(line.only_node);
 }
 
-// GPU time over all tasks as a share of the time so far: 250 is two and a half GPUs without a pause.
+// GPU time over all tasks as a share of the time so far: 250 is two and a half GPUs without a pause. Of a second at
+// least, and not of whole ones: what has run for 1.9 would seem to have used twice as many.
 std::int64_t gpu_percent(const UseLine& line) {
-  return line.use.gpu.us / 10'000 / std::max<std::int64_t>(1, line.elapsed_s);
+  return line.use.gpu.us / (std::max(seconds(1), line.elapsed).us / 100);
 }
 
 std::string in_text(const UseLine& line, std::int64_t memory, std::int64_t cpu_seconds, std::int64_t read) {

@@ -16,7 +16,7 @@ struct UseLine {
   JobId job;
   StepNo step = 0;
   AttemptNo attempt = 0;
-  std::int64_t elapsed_s = 0;
+  Duration elapsed;
   std::string_view only_node;  // where all of it is on one; else ""
 };
 
