@@ -122,7 +122,8 @@ class Work(unittest.TestCase):
 
     def test_gpus(self):
         c = self.c
-        job = c.wrap("export SIMULATED_GPU_LOAD=50,3000; sleep 100; true", "-w", "n1", "--gpus=2", user=USER)
+        # Of the shell, too: a sample of its first moment would find what a process does of which nothing is said.
+        job = c.wrap("sleep 100; true", "-w", "n1", "--gpus=2", user=USER, env={"SIMULATED_GPU_LOAD": "50,3000"})
         part = f"{job}.batch"
         share = lambda: tres(c.parts(job, "tresusageinmax").get(part, {}).get("tresusageinmax"))
         used = eventually(lambda: (lambda t: t if int(t.get("gres/gpuutil", 0)) >= 60 else None)(share()), 30, "its GPU time")
