@@ -2,6 +2,7 @@
 import http.client
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -32,6 +33,28 @@ def read_until(process, words):
         said += line
         if words in line:
             return line
+    return said
+
+
+def at_terminal(*argv, **more):
+    """A command whose standard error is a terminal: people are told that it waits, programs that parse are not."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(argv, stderr=theirs, **more)
+    os.close(theirs)
+    process.stderr = open(ours)
+    return process
+
+
+def rest_of(process):
+    """What it says at its terminal until it ends."""
+    said = ""
+    try:
+        for line in process.stderr:
+            said += line
+    except OSError:  # nobody holds the terminal's other end any more
+        pass
+    process.wait(timeout=60)
+    process.stderr.close()
     return said
 
 
@@ -181,13 +204,13 @@ class Restart(unittest.TestCase):
                 c.wait(job, "RUNNING")
             pid = c.controller_pid()
             os.kill(pid, signal.SIGSTOP)
-            start = lambda *argv: subprocess.Popen(argv, env=c.env, cwd=c.work, stderr=subprocess.PIPE, text=True)
+            start = lambda *argv: at_terminal(*argv, env=c.env, cwd=c.work)
             asked = [start("scancel", jobs[0]), start("scancel", "-n", "by-name"), start("scancel", "-s", "USR1", jobs[2])]
             for process in asked:
                 read_until(process, "waiting for the controller")
             send(pid)
-            self.assertEqual([(p.communicate(timeout=60)[1], p.returncode) for p in asked[:2]], [("", 0)] * 2)
-            self.assertIn("not known", asked[2].communicate(timeout=60)[1], "a program may count signals")
+            self.assertEqual([(rest_of(p), p.returncode) for p in asked[:2]], [("", 0)] * 2)
+            self.assertIn("not known", rest_of(asked[2]), "a program may count signals")
             for job in jobs[:2]:
                 self.assertEqual(c.wait(job), "CANCELLED")
 
