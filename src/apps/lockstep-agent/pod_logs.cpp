@@ -34,11 +34,11 @@ Result<void> make_folder_of(const std::string& path, mode_t mode) {
 }
 
 // The logs lie where the containers lie, so that they have two names and are written once; it lasts as long as the
-// node, whoever its agent is.
+// node, whoever its agent is. Collectors are root: nobody else lists whose pods are here.
 Result<void> show_at(const std::string& folder, const std::string& target) {
-  TRY(make_folder_of(folder, 0755));
+  TRY(make_folder_of(folder, 0700));
   TRY(make_folder_of(target, 0755));
-  ::chmod(folder.c_str(), 0755);
+  ::chmod(folder.c_str(), 0700);
   if (is_same(folder, target))
     return {};
   if (!is_empty(target))
