@@ -109,7 +109,8 @@ class Story {
   std::string come(const std::string& before = {}) {
     std::string out;
     for (auto& line : logic_->take_journal()) journal_.push_back(std::move(line));
-    for (const StepRefusal& r : logic_->take_refusals()) out += format("{}refusal {}: {}\n", before, text_of(r.key), r.why);
+    for (const StepRefusal& r : logic_->take_refusals())
+      out += format("{}refusal {}: {}\n", before, text_of(r.key), r.why);
     for (const Order& o : logic_->take_orders()) out += format("{}{}\n", before, order_text(o));
     for (const FromAgent& m : logic_->take_messages()) {
       if (const auto* report = std::get_if<Report>(&m))
