@@ -212,16 +212,19 @@ const Reservation* BoundsChecker::own_reservation(const JobSpec& spec, std::int6
   return nullptr;
 }
 
-// It may run on its new nodes up to its limit without being in the way of those for whom they are kept.
+// It may run on its new nodes up to its limit, or to the end of its reservation, without being in the way of those for
+// whom they are kept.
 void BoundsChecker::check_reservations(const Job& job, const Allocation* before) {
   const Allocation& allocation = *job.allocation;
   const JobSpec& spec = *job.spec;
   const std::int64_t offset = tables_.cluster ? tables_.cluster->wall_offset.us : 0;
   const std::int64_t from = allocation.granted.us + offset;
-  const std::int64_t to = before ? job.limit_end < kNever ? job.limit_end.us + offset : INT64_MAX
-                          : allocation.limit >= kForever ? INT64_MAX
-                                                         : from + allocation.limit.us;
+  std::int64_t to = before                         ? job.limit_end < kNever ? job.limit_end.us + offset : INT64_MAX
+                    : allocation.limit >= kForever ? INT64_MAX
+                                                   : from + allocation.limit.us;
   const Reservation* own = own_reservation(spec, from);
+  if (own && !own->flex)
+    to = std::min(to, own->start.us + own->duration.us);
   if (!spec.reservation.empty() && !own)
     complain(job, format("it starts outside of its reservation {}", spec.reservation));
   in_reservations_ += own != nullptr;
