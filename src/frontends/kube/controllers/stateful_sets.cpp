@@ -135,8 +135,10 @@ class StatefulLook {
       return true;
     }
     if (pod->ended()) {
-      // One that its node refuses is not made again and again without a pause.
-      if (const WallTime due{pod->created.us + kRefusedPause.us}; pod->refused() && due > wall_)
+      // One that its node refuses is not made again and again without a pause. No clock that went back makes that
+      // longer.
+      const WallTime due{pod->created.us + kRefusedPause.us};
+      if (pod->refused() && due > wall_ && pod->created <= wall_)
         out_.look_again(instant_of(view_, due));
       else
         drop(*pod);
