@@ -133,7 +133,8 @@ class RawLink:
 
 
 def controller(c):
-    conf = dict(line.strip().split("=", 1) for line in open(os.path.join(c.dir, "cluster.conf")) if "=" in line)
+    with open(os.path.join(c.dir, "cluster.conf")) as conf_file:
+        conf = dict(line.strip().split("=", 1) for line in conf_file if "=" in line)
     return f"10.{conf['network']}.0.1", int(conf["port"])
 
 
@@ -315,9 +316,10 @@ class Hostile(unittest.TestCase):
         self.assertEqual(joined.returncode, 0, joined.stderr)
         link = RawLink(self.c, pki, "peer")
         self.assertEqual(link.hello(), "welcome")
-        ports = self.inside("n1", "ss", "-Hltn").stdout.split("\n")
-        port = next(int(line.split()[3].rsplit(":", 1)[1]) for line in ports if line)
-        address = (json.load(open(os.path.join(self.c.dir, "nodes", "n1", "agent.json")))["address"], port)
+        # A node listens elsewhere too, for names.
+        host = json.load(open(os.path.join(self.c.dir, "nodes", "n1", "agent.json")))["address"]
+        listening = [line.split()[3].rsplit(":", 1) for line in self.inside("n1", "ss", "-Hltn").stdout.splitlines()]
+        address = (host, next(int(port) for at, port in listening if at == host))
 
         def dial():
             return RawLink(self.c, pki, "peer", "lockstep-peer/1", "/v1/peer", address)
