@@ -185,7 +185,7 @@ class PutBack(unittest.TestCase):
                 later = [self.c.wrap("true") for _ in range(5)]
                 for job in later:
                     self.assertEqual(self.c.wait(job), "COMPLETED")
-                eventually(lambda: later[-1] in self.c.run("sacct", "-n", "-X", "-o", "jobid").stdout.split(), 30)
+                eventually(lambda: later[-1] in self.c.run("sacct", "-nXS", "now-1days", "-o", "jobid").stdout.split(), 30)
 
                 self.c.kill_controller(hold=True)
                 self.copy(names, backup, back=True)
@@ -202,7 +202,7 @@ class PutBack(unittest.TestCase):
                     self.c.ok("scontrol", "release", job)
                     self.assertEqual(self.c.wait(job), "COMPLETED", "a start that the node takes for an old one")
                 self.assertFalse(os.path.exists(os.path.join(self.c.work, "twice")))
-                states = dict(line.split("|")[:2] for line in self.c.ok("sacct", "-n", "-X", "-P", "-o", "jobid,state").splitlines())
+                states = dict(line.split("|")[:2] for line in self.c.ok("sacct", "-nXS", "now-1days", "-P", "-o", "jobid,state").splitlines())
                 if len(names) == 2:
                     self.assertEqual([states[job] for job in later], ["COMPLETED"] * 5, "accounting has kept what it knew")
 
@@ -235,7 +235,7 @@ class TakenOver(unittest.TestCase):
             second, said = waiting.communicate(timeout=120)
             self.assertEqual(waiting.returncode, 0, said)
             self.assertEqual(c.wait(second.strip()), "COMPLETED")
-            self.assertEqual(c.ok("sacct", "-n", "-X", "-P", "-o", "jobid").split(), [first, second.strip()])
+            self.assertEqual(c.ok("sacct", "-nXS", "now-1days", "-P", "-o", "jobid").split(), [first, second.strip()])
 
 
 if __name__ == "__main__":

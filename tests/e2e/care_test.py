@@ -357,7 +357,7 @@ class Restored(unittest.TestCase):
         self.assertEqual([line.split()[0] for line in shown], [line.split()[0] for line in before])
         self.assertIn(f"{waits} PENDING JobHeldUser", shown)
         self.assertNotIn(later, [line.split()[0] for line in shown])
-        self.assertIn(f"{ended}|COMPLETED", c.ok("sacct", "-n", "-X", "-P", "-o", "jobid,state", env=env).splitlines())
+        self.assertIn(f"{ended}|COMPLETED", c.ok("sacct", "-nXS", "now-1days", "-P", "-o", "jobid,state", env=env).splitlines())
         for words in (("sbatch", "--wrap", "true"), ("scancel", waits), ("scontrol", "release", waits)):
             refused = c.run(*words, env=env)
             self.assertNotEqual(refused.returncode, 0, words)
@@ -395,7 +395,7 @@ class Restored(unittest.TestCase):
         c.ok("lockstep", "backup", backup)
         later = c.wrap("true")
         self.assertEqual(c.wait(later), "COMPLETED")
-        eventually(lambda: later in c.run("sacct", "-n", "-X", "-o", "jobid").stdout.split(), what="accounting")
+        eventually(lambda: later in c.run("sacct", "-nXS", "now-1days", "-o", "jobid").stdout.split(), what="accounting")
         c.ok("lockstep", "down", "--dir", c.dir, timeout=60)
         with open(os.path.join(c.dir, "lockstep.db"), "r+b") as f:
             f.write(b"lost" * 100)
@@ -409,7 +409,7 @@ class Restored(unittest.TestCase):
         fresh = c.wrap("true")
         self.assertGreater(int(fresh), int(later), "an id was given out twice")
         self.assertEqual(c.wait(fresh), "COMPLETED")
-        states = dict(line.split("|") for line in c.ok("sacct", "-n", "-X", "-P", "-o", "jobid,state").splitlines())
+        states = dict(line.split("|") for line in c.ok("sacct", "-nXS", "now-1days", "-P", "-o", "jobid,state").splitlines())
         self.assertEqual((states[first], states[later]), ("COMPLETED", "COMPLETED"))
         c.ok("scontrol", "release", waits)
         self.assertEqual(c.wait(waits), "COMPLETED")

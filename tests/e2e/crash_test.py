@@ -54,7 +54,7 @@ class Crash(unittest.TestCase):
             eventually(all_ended, 120, "every job ended")
             rows = {}
             for line in eventually(lambda: (lambda t: t if len(t) >= len(acked) else None)(
-                    c.ok("sacct", "-n", "-X", "-P", "-o", "JobID,State,ExitCode").strip().split("\n")), 20, "history"):
+                    c.ok("sacct", "-nXS", "now-1days", "-P", "-o", "JobID,State,ExitCode").strip().split("\n")), 20, "history"):
                 job, state, code = line.split("|")
                 rows[job] = (state, code)
             for job, (tag, code) in acked.items():

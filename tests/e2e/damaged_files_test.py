@@ -254,7 +254,7 @@ class DamagedFiles(unittest.TestCase):
             with self.subTest(damage=damage):
                 job = self.c.wrap("true")
                 self.assertEqual(self.c.wait(job), "COMPLETED")
-                eventually(lambda: job in self.c.run("sacct", "-n", "-X", "-o", "jobid").stdout.split(), 15, "it is accounted")
+                eventually(lambda: job in self.c.run("sacct", "-nXS", "now-1days", "-o", "jobid").stdout.split(), 15, "it is accounted")
                 self.c.ok("lockstep", "down", "--dir", self.c.dir)
                 path = self.path("history.db")
                 for rest in ("-wal", "-shm"):
@@ -270,7 +270,7 @@ class DamagedFiles(unittest.TestCase):
                 told = self.lockstep("status")
                 self.assertEqual(told.returncode, 0)
                 self.assertRegex(told.stdout, r"notice +.*(accounting|history\.db).*made anew", damage)
-                self.assertIn(job, eventually(lambda: self.c.run("sacct", "-n", "-X", "-o", "jobid").stdout.split(), 15),
+                self.assertIn(job, eventually(lambda: self.c.run("sacct", "-nXS", "now-1days", "-o", "jobid").stdout.split(), 15),
                               "as far back as the log reaches")
         self.assertTrue([n for n in os.listdir(self.c.dir) if n.startswith("history.db.damaged-")], "the old ones are kept")
 
@@ -331,7 +331,7 @@ class DamagedFiles(unittest.TestCase):
         shutil.copy(self.path("lockstep.db"), self.path("older.db"))
         self.c.up()
         lost = [self.c.wrap("true", "--hold") for _ in range(5)]
-        eventually(lambda: lost[-1] in self.c.run("sacct", "-n", "-X", "-o", "jobid").stdout.split(), 15, "accounting has it")
+        eventually(lambda: lost[-1] in self.c.run("sacct", "-nXS", "now-1days", "-o", "jobid").stdout.split(), 15, "accounting has it")
         late = self.c.wrap("true", "--hold")  # accounting may or may not
         self.c.kill_controller(hold=True)
         self.c.release_controller()
@@ -352,7 +352,7 @@ class DamagedFiles(unittest.TestCase):
         self.assertEqual(self.c.state(kept), "PENDING")
         fresh = self.c.wrap("true", "--hold")
         self.assertGreater(int(fresh), int(late), "an id was given out twice")
-        rows = dict(line.split("|")[:2] for line in self.c.ok("sacct", "-n", "-X", "-P", "-o", "jobid,state").splitlines())
+        rows = dict(line.split("|")[:2] for line in self.c.ok("sacct", "-nXS", "now-1days", "-P", "-o", "jobid,state").splitlines())
         for job in lost:
             self.assertIn("CANCELLED", rows[job], "it is not waiting any more")
         self.assertEqual(rows[kept], "PENDING")

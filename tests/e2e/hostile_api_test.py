@@ -125,7 +125,7 @@ class HostileApi(unittest.TestCase):
 
     def test_accounting_hides_the_words_of_others_steps(self):
         self.c.ok("srun", "-n1", "sh", "-c", "true # s3cr3t-words", user=ANN)
-        job = self.c.ok("sacct", "-X", "-n", "-o", "jobid", "-P").split()[-1]
+        job = self.c.ok("sacct", "-nXS", "now-1days", "-o", "jobid", "-P").split()[-1]
         line = ("sacct", "-a", "-n", "-P", "-j", job, "-o", "submitline")
         eventually(lambda: "s3cr3t-words" in self.c.ok(*line), what="the step's row")
         self.assertNotIn("s3cr3t-words", self.c.ok(*line, user=BOB))

@@ -112,7 +112,7 @@ class Isolation(unittest.TestCase):
         done = self.c.run("srun", "-w", "n1", "--mem=60", "-J", "whole", "sh", "-c", HOG.format(200) + "; exit 0")
         self.assertIn("task 0: Out Of Memory", done.stderr)
         self.assertNotIn("one: sh", done.stderr)
-        states = lambda: self.c.ok("sacct", "-nPX", "--name=whole", "-o", "State").split()  # noqa: E731
+        states = lambda: self.c.ok("sacct", "-nPXS", "now-1days", "--name=whole", "-o", "State").split()  # noqa: E731
         self.assertEqual(eventually(lambda: states() == ["OUT_OF_MEMORY"] * 2 and states()), ["OUT_OF_MEMORY"] * 2)
 
     def test_a_suspended_job_does_not_hold_up_its_nodes_end(self):

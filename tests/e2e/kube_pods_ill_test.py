@@ -166,7 +166,7 @@ class KubePodsIll(KubeCluster):
         name = self.create("hungry", "sh", "-c", "x=a; while true; do x=$x$x; done", container={"resources": {"limits": {"memory": "32Mi"}}})
         eventually(lambda: self.status(name)["phase"] == "Failed", what="it has no memory left")
         self.assertEqual(self.word(name), "OOMKilled")
-        eventually(lambda: "OUT_OF_MEMORY" in self.c.ok("sacct", "-n", "-X", "--name", "hungry", "-o", "state%20"), what="sacct says so")
+        eventually(lambda: "OUT_OF_MEMORY" in self.c.ok("sacct", "-nXS", "now-1days", "--name", "hungry", "-o", "state%20"), what="sacct says so")
 
 
 if __name__ == "__main__":

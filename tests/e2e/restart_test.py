@@ -74,7 +74,7 @@ class Restart(unittest.TestCase):
             before = predicted_s(c, c.wrap("true", *ask))
             self.assertLess(before, 1800)  # learned: far below the limit
             # Accounting has seen them all.
-            eventually(lambda: c.ok("sacct", "-n", "-X").count("COMPLETED") == 12, what="accounting")
+            eventually(lambda: c.ok("sacct", "-nXS", "now-1days").count("COMPLETED") == 12, what="accounting")
             c.kill_controller()
             c.up()
             after = predicted_s(c, c.wrap("true", *ask))
