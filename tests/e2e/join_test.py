@@ -232,6 +232,42 @@ class OneCluster(unittest.TestCase):
         self.head.ok("lockstep", "node", "remove", "m1")
         self.assertIsNone(self.head.node("m1"))
 
+    def test_7_the_range_of_a_nodes_tasks_comes_from_its_token(self):
+        for text, told in (("10.96.3.0/24", "services"), ("8.8.8.0/24", "private"), ("10.99.0.0/24", "the controller's machine, 10.99.0.1"),
+                           ("10.88.3.9/33", "no range")):
+            self.refused(self.head.run("lockstep", "node", "token", "--node", "m1", "--task-range", text), told)
+        self.refused(self.head.run("lockstep", "node", "token", "--any-name", "--uses", "2", "--task-range", "10.88.3.0/24"), "may be used once")
+        given = self.token("--node", "m1", "--task-range", "10.88.3.0/24")
+        wide = self.token("--any-name", "--uses", "2", "--task-range", "10.89.0.0/16")
+        self.assertEqual(self.join(given).returncode, 0)
+        path = os.path.join(self.m1.root, "etc/lockstep/agent.json")
+        self.assertEqual(json.loads(read(path))["task_range"], "10.88.3.0/24")
+        self.assertEqual(self.head.record("m1")["terms"]["task_range"], "10.88.3.0/24")
+        taken = self.head.run("lockstep", "node", "token", "--node", "m9", "--task-range", "10.88.3.128/25")
+        self.refused(taken, "overlaps that of node m1")
+        ranges = []
+        for name in ("m4", "m5"):  # of a wide one each has a part of its own
+            self.assertEqual(self.join(wide, machine=self.lan.machine(name)).returncode, 0)
+            ranges.append(self.head.record(name)["terms"]["task_range"])
+            self.assertRegex(ranges[-1], r"^10\.89\.\d+\.0/24$")
+        self.assertNotEqual(*ranges)
+        # What its settings say otherwise is told, and not used.
+        self.m1.write("etc/lockstep/agent.json", read(path).replace("10.88.3.0/24", "10.88.9.0/24"), 0o600)
+        self.m1.run("pkill", "-KILL", "lockstep")
+        self.m1.ok("lockstep", "up")
+        told = eventually(lambda: self.head.record("m1").get("word", ""), 60, "it is told")
+        for word in ("says that task_range is 10.88.9.0/24", "was given 10.88.3.0/24", "lockstep node update m1 --task-range"):
+            self.assertIn(word, told)
+        record = self.head.record("m1")
+        self.assertEqual((record["terms"]["task_range"], record.get("task_range", "")), ("10.88.3.0/24", ""))
+        self.head.ok("lockstep", "node", "update", "m1", "--task-range", "10.88.9.0/24")
+        self.m1.run("pkill", "-KILL", "lockstep")
+        self.m1.ok("lockstep", "up")
+        eventually(lambda: "word" not in self.head.record("m1"), 60, "it says what an administrator gave it")
+        self.m1.ok("lockstep", "node", "leave", "--now")
+        self.head.ok("lockstep", "node", "revoke", "m1,m4,m5", "--now")
+        self.head.ok("lockstep", "node", "remove", "m1,m4,m5")
+
     def test_8_down_ends_controller_agent_and_what_runs_here(self):
         job = self.head.ok("sbatch", "--parsable", "-w", "head", "--requeue", "--wrap", "sleep 1000").strip()
         eventually(lambda: self.head.run("squeue", "-h", "-j", job, "-o", "%T").stdout.strip() == "RUNNING", 30, "it runs")
