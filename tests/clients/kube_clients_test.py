@@ -87,18 +87,22 @@ def follow():
         for event in watch.Watch().stream(core.list_namespaced_config_map, 'default', resource_version=version, timeout_seconds=1, label_selector='of=library'):
             heard.append((event['type'], event['object'].metadata.name))
             version = event['object'].metadata.resource_version
+def hears(kind):
+    end = time.monotonic() + 20
+    while kind not in [heard_kind for heard_kind, _ in heard] and time.monotonic() < end:
+        time.sleep(0.05)
 thread = threading.Thread(target=follow)
 thread.start()
 begun.wait(20)
 core.create_namespaced_config_map('default', client.V1ConfigMap(metadata=client.V1ObjectMeta(name='m', labels={'of': 'library'}), data={'k': '1'}))
-time.sleep(1.5)
+hears('ADDED')
 core.patch_namespaced_config_map('m', 'default', {'data': {'k': '2'}})
 try:
     core.create_namespaced_config_map('default', client.V1ConfigMap(metadata=client.V1ObjectMeta(name='m')))
     twice = 0
 except client.ApiException as refused:
     twice = (refused.status, json.loads(refused.body)['reason'])
-time.sleep(1.5)
+hears('MODIFIED')
 core.delete_namespaced_config_map('m', 'default')
 thread.join(20)
 deployment = client.V1Deployment(metadata=client.V1ObjectMeta(name='lib'), spec=client.V1DeploymentSpec(replicas=0, selector={'matchLabels': {'a': 'b'}},

@@ -1,6 +1,5 @@
 """Accounts, limits, licences and reservations through Slurm's commands on a real cluster."""
 import json
-import time
 import unittest
 
 from cluster import Cluster, eventually
@@ -63,7 +62,7 @@ class Accounting(unittest.TestCase):
         first = self.c.wrap("sleep 30", "--gpus=4")
         second = self.c.wrap("sleep 30", "--gpus=2")
         self.c.wait(first, "RUNNING")
-        time.sleep(1.5)  # whole seconds are charged
+        eventually(lambda: self.c.ok("squeue", "-h", "-j", first, "-o", "%M").strip() not in ("0:00", "0:01"), what="whole seconds are charged")
         self.assertEqual(self.c.run("squeue", "-h", "-j", second, "-o", "%t").stdout.strip(), "PD")
         self.assertIn("Job(s) active", self.c.run("sacctmgr", "-i", "delete", "account", "physics").stderr)
         self.c.ok("scancel", first)

@@ -1,6 +1,5 @@
 """Elastic groups that grow, shrink and give way, and jobs that are moved, with real agents and processes."""
 import os
-import time
 import unittest
 
 from cluster import Cluster, eventually
@@ -56,7 +55,7 @@ class Elastic(unittest.TestCase):
         self.holds(bound, 2)
         self.c.ok("scancel", str(job))
         self.c.wait(str(job), "CANCELLED")
-        time.sleep(1)
+        self.assertEqual(self.c.wait(self.c.wrap("true", "-w", "n1")), "COMPLETED")
         self.assertEqual(len(self.running(bound)), 2)  # n1 is free, and on the other leaf
         self.c.ok("scancel", fillers["n4"])
         self.holds(bound, 4)
@@ -93,7 +92,8 @@ class Elastic(unittest.TestCase):
         for jobs in on.values():
             self.c.ok("scancel", jobs.pop())
         left = [jobs[0] for jobs in on.values()]
-        time.sleep(1.5)  # nobody is moved in the first second
+        ran = lambda job: self.c.ok("squeue", "-h", "-j", job, "-o", "%M").strip()  # noqa: E731
+        eventually(lambda: not {ran(job) for job in left} & {"0:00", "0:01"}, what="nobody is moved in the first second")
         whole = self.c.sbatch("--gpus=2", "-N1", "-t", "10", "--wrap", "sleep 2")
         self.c.wait(whole, "RUNNING", timeout=60)
         moved = [job for job in left if self.c.show(job)["Restarts"] != "0"]

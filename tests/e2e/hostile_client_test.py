@@ -20,6 +20,27 @@ def reads(pid, sig):
     return bool(int(blocked, 16) >> (sig - 1) & 1)
 
 
+def tell(process, sig):
+    """Sends the signal and waits until the process has taken it: the next one of its kind would be the same one."""
+    send(process.pid, sig)
+
+    def is_taken():
+        try:
+            with open(f"/proc/{process.pid}/status") as f:
+                pending = [int(line.split(":\t")[1], 16) for line in f if line.startswith(("SigPnd", "ShdPnd"))]
+        except OSError:
+            return True
+        return not any(mask >> (sig - 1) & 1 for mask in pending)
+    eventually(is_taken, 20, f"signal {sig} is taken")
+
+
+def waits_for_an_answer(pid):
+    """It sleeps, with a connection."""
+    with open(f"/proc/{pid}/stat") as f:
+        asleep = f.read().rsplit(")", 1)[1].split()[0] == "S"
+    return asleep and any(os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:") for fd in os.listdir(f"/proc/{pid}/fd"))
+
+
 class Output(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -100,14 +121,13 @@ class Output(unittest.TestCase):
         for option in ("-o", "-e"):
             with self.subTest(option=option):
                 srun = self.start("srun", option, path, "sh", "-c", "echo out; echo err >&2")
-                time.sleep(2)
+                self.assertIn("waiting for somebody to read " + path, srun.stderr.readline())
                 self.no_jobs()  # step and allocation have ended, whoever reads or not
                 self.assertIsNone(srun.poll())
                 with open(path) as f:
                     self.assertEqual(f.read(), "out\nerr\n" if option == "-o" else "err\n")
                 out, err = srun.communicate(timeout=60)
                 self.assertEqual(srun.returncode, 0, err)
-                self.assertIn("waiting for somebody to read " + path, err)
 
     def test_an_input_file_that_is_not_there_runs_nothing(self):
         for command in ("srun -i nofile cat", "salloc -Q srun -i nofile cat", "SRUN_INPUT=nofile srun cat"):
@@ -128,8 +148,7 @@ class Output(unittest.TestCase):
                     srun = self.start("srun", "-o", path, "sh", "-c", command)
                     eventually(lambda: self.c.ok("squeue", "-h", "-s") != "" and reads(srun.pid, signals[0]), 10, "a running step")
                     for s in signals:
-                        send(srun.pid, s)
-                        time.sleep(0.3)
+                        tell(srun, s)
                     srun.communicate(timeout=20)
                     self.assertNotEqual(srun.returncode, 0)
                     self.no_jobs()
@@ -139,8 +158,7 @@ class Output(unittest.TestCase):
         srun = self.start("srun", "-i", path, "cat")
         eventually(lambda: self.c.ok("squeue", "-h") != "" and reads(srun.pid, signal.SIGINT), 10, "a job")
         for _ in range(2):
-            send(srun.pid, signal.SIGINT)
-            time.sleep(0.3)
+            tell(srun, signal.SIGINT)
         srun.communicate(timeout=20)
         self.assertNotEqual(srun.returncode, 0)
         self.no_jobs()
@@ -271,8 +289,7 @@ class WhatBecomesOfAStep(unittest.TestCase):
                 send(slow.pid, signal.SIGTERM)
                 for name, signals in endings.items():
                     for s in signals:
-                        send(sruns[name].pid, s)
-                        time.sleep(0.3)
+                        tell(sruns[name], s)
                 for name, srun in sruns.items():
                     _, said = srun.communicate(timeout=30)
                     self.assertEqual(srun.returncode, 1, (name, said))
@@ -355,8 +372,8 @@ class Away(unittest.TestCase):
             began = [(command, subprocess.Popen(command.split(), env=self.c.env, cwd=self.c.work, stdout=subprocess.PIPE,
                                                 stderr=subprocess.PIPE, text=True))
                      for command in ("srun true", "salloc true", "sbatch --wrap true", "scancel 1")]
-            time.sleep(1)
             for command, process in began:
+                eventually(lambda: waits_for_an_answer(process.pid), 20, command + " waits")
                 send(process.pid, signal.SIGTERM)
                 _, said = process.communicate(timeout=60)
                 self.assertEqual(process.returncode, -signal.SIGTERM, command)

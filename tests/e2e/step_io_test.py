@@ -3,7 +3,6 @@ import hashlib
 import os
 import signal
 import subprocess
-import time
 import unittest
 
 from cluster import Cluster, eventually, handles
@@ -161,8 +160,9 @@ class AgentsThatEnd(unittest.TestCase):
             first = c.show(job)["BatchHost"]
             others = [n for n in ("n1", "n2", "n3") if n != first]
             for victim in (others[0], first, others[1]):
+                before = c.node(victim)["agent_pid"]
                 c.kill_agent(victim)
-                time.sleep(0.7)
+                eventually(lambda: c.node(victim).get("agent_pid", before) not in (before, 0), 30, "another agent")
             c.wait(job)
             lines = sorted(line for line in c.output(job, "through.out").split("\n") if ":" in line)
             self.assertEqual(lines, sorted(f"{rank}:{i}" for rank in range(3) for i in range(1, 401)))
