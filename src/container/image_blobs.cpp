@@ -1,4 +1,4 @@
-#include "container/blob_store.h"
+#include "container/image_blobs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,24 +16,24 @@ Error not_what_it_says(std::string_view digest) {
 
 }  // namespace
 
-bool BlobStore::has(std::string_view digest) const {
+bool ImageBlobs::has(std::string_view digest) const {
   struct stat stat {};
   return is_blob_digest(digest) && ::lstat(path(digest).c_str(), &stat) == 0 && S_ISREG(stat.st_mode);
 }
 
-void BlobStore::used(std::string_view digest) const {
+void ImageBlobs::used(std::string_view digest) const {
   if (is_blob_digest(digest))
     ::utimensat(AT_FDCWD, path(digest).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
 }
 
-Result<std::string> BlobStore::read(std::string_view digest, std::size_t most) const {
+Result<std::string> ImageBlobs::read(std::string_view digest, std::size_t most) const {
   std::string bytes = TRY(read_plain(path(digest), Links::kRefused, most));
   if (blob_digest_of(bytes) != digest)
     return not_what_it_says(digest);
   return bytes;
 }
 
-Result<void> BlobStore::keep(std::string_view digest, std::string_view bytes) const {
+Result<void> ImageBlobs::keep(std::string_view digest, std::string_view bytes) const {
   if (blob_digest_of(bytes) != digest)
     return not_what_it_says(digest);
   if (has(digest))
@@ -44,7 +44,7 @@ Result<void> BlobStore::keep(std::string_view digest, std::string_view bytes) co
   return incoming.finish(*this);
 }
 
-Result<BlobStore::Incoming> BlobStore::Incoming::open(const std::string& folder, std::string digest,
+Result<ImageBlobs::Incoming> ImageBlobs::Incoming::open(const std::string& folder, std::string digest,
                                                       std::uint64_t size) {
   Incoming incoming;
   incoming.path_ = format("{}/incoming-{}-{}", folder, hex_of_digest(digest), ::getpid());
@@ -58,12 +58,12 @@ Result<BlobStore::Incoming> BlobStore::Incoming::open(const std::string& folder,
   return incoming;
 }
 
-BlobStore::Incoming::~Incoming() {
+ImageBlobs::Incoming::~Incoming() {
   if (file_.valid())
     ::unlink(path_.c_str());
 }
 
-Result<void> BlobStore::Incoming::add(std::string_view bytes) {
+Result<void> ImageBlobs::Incoming::add(std::string_view bytes) {
   if (bytes.size() > left_)
     return not_what_it_says(digest_);
   content_->add(bytes);
@@ -79,7 +79,7 @@ Result<void> BlobStore::Incoming::add(std::string_view bytes) {
   return {};
 }
 
-Result<void> BlobStore::Incoming::finish(const BlobStore& store) {
+Result<void> ImageBlobs::Incoming::finish(const ImageBlobs& store) {
   if (left_ != 0 || content_->text() != digest_)
     return not_what_it_says(digest_);
   if (::rename(path_.c_str(), store.path(digest_).c_str()) != 0)

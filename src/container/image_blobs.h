@@ -12,9 +12,9 @@
 
 namespace lockstep {
 
-class BlobStore {
+class ImageBlobs {
  public:
-  explicit BlobStore(const std::string& home) : folder_(home + "/blobs/sha256") {}
+  explicit ImageBlobs(const std::string& home) : folder_(home + "/blobs/sha256") {}
 
   std::string path(std::string_view digest) const { return folder_ + "/" + hex_of_digest(digest); }
   bool has(std::string_view digest) const;
@@ -33,7 +33,7 @@ class BlobStore {
     ~Incoming();
     Result<void> add(std::string_view bytes);
     std::uint64_t left() const { return left_; }
-    Result<void> finish(const BlobStore& store);
+    Result<void> finish(const ImageBlobs& store);
 
    private:
     Incoming() = default;

@@ -104,9 +104,9 @@ Result<std::string> ImagePeer::which(const std::string& work) {
   return line.substr(4);
 }
 
-Result<void> ImagePeer::hear_blob(const BlobInfo& blob, std::uint64_t size, const BlobStore& store,
+Result<void> ImagePeer::hear_blob(const BlobInfo& blob, std::uint64_t size, const ImageBlobs& store,
                                   const std::string& folder, const Progress& progress) {
-  auto incoming = TRY(BlobStore::Incoming::open(folder, blob.digest, size));
+  auto incoming = TRY(ImageBlobs::Incoming::open(folder, blob.digest, size));
   while (incoming.left() > 0) {
     if (at_ == pending_.size())
       TRY(fill());
@@ -120,7 +120,7 @@ Result<void> ImagePeer::hear_blob(const BlobInfo& blob, std::uint64_t size, cons
 }
 
 Result<void> ImagePeer::take(const std::string& key, const std::vector<BlobInfo>& blobs, std::uint64_t most,
-                             const BlobStore& store, const std::string& folder, const Progress& progress) {
+                             const ImageBlobs& store, const std::string& folder, const Progress& progress) {
   std::vector<BlobInfo> missing;
   std::string ask = format("pull {}\n", key);
   for (const BlobInfo& blob : blobs) {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "container/blob_store.h"
+#include "container/image_blobs.h"
 #include "container/image_manifest.h"
 #include "container/open_file.h"
 
@@ -46,7 +46,7 @@ class ImagePeer {
   // Of the image with this digest. `most`: how long each may be that has no size. What is there already is not asked
   // for. folder: where they lie meanwhile.
   Result<void> take(const std::string& key, const std::vector<BlobInfo>& blobs, std::uint64_t most,
-                    const BlobStore& store, const std::string& folder, const Progress& progress);
+                    const ImageBlobs& store, const std::string& folder, const Progress& progress);
 
  private:
   ImagePeer(OpenFile stream, ImagePatience patience) : stream_(std::move(stream)), patience_(patience) {}
@@ -54,7 +54,7 @@ class ImagePeer {
   Result<void> fill();  // more bytes into pending_
   Result<std::string> hear_line();
   Result<std::string> hear_answer();  // not a "wait", of which there are not too many
-  Result<void> hear_blob(const BlobInfo& blob, std::uint64_t size, const BlobStore& store, const std::string& folder,
+  Result<void> hear_blob(const BlobInfo& blob, std::uint64_t size, const ImageBlobs& store, const std::string& folder,
                          const Progress& progress);
 
   OpenFile stream_;

@@ -59,8 +59,8 @@ class ImageExchange : public ::testing::Test {
     while (::recv(end, bytes, sizeof bytes, 0) > 0) {}
   }
 
-  BlobStore there() const { return BlobStore(base_ + "/there"); }
-  BlobStore here() const { return BlobStore(base_ + "/here"); }
+  ImageBlobs there() const { return ImageBlobs(base_ + "/there"); }
+  ImageBlobs here() const { return ImageBlobs(base_ + "/here"); }
   std::string part_there() const { return format("{}/there/images/{}.part", base_, image_key(key_)); }
 
   std::string base_;

@@ -48,7 +48,7 @@ class PullProgress {
   std::int64_t told_ = seconds_now();
 };
 
-std::uint64_t bytes_here(const ImageManifest& manifest, const BlobStore& store, const std::string& layout) {
+std::uint64_t bytes_here(const ImageManifest& manifest, const ImageBlobs& store, const std::string& layout) {
   std::uint64_t bytes = 0;
   for (const BlobInfo& layer : manifest.layers)
     if (store.has(layer.digest))
@@ -68,7 +68,7 @@ std::uint64_t bytes_here(const ImageManifest& manifest, const BlobStore& store, 
 // As skopeo's dir: transport finds an image: everything in one folder, the manifest by its name, blobs by their
 // digests.
 Result<void> show_as_folder(const std::string& folder, const std::string& manifest_bytes, const ImageManifest& manifest,
-                            const BlobStore& store) {
+                            const ImageBlobs& store) {
   TRY(make_folders(folder));
   TRY(write_file(folder + "/version", "Directory Transport Version: 1.1\n"));
   TRY(write_file(folder + "/manifest.json", manifest_bytes));

@@ -42,7 +42,7 @@ class ImagePull {
 
   ImageReference image_;
   std::string home_;
-  BlobStore store_;
+  ImageBlobs store_;
   StoreRoom room_;
   ImagePeers peers_;
   Tell tell_;

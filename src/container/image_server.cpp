@@ -177,7 +177,7 @@ class ImageServer {
   }
 
   std::string home_;
-  BlobStore store_;
+  ImageBlobs store_;
   int stream_;
   std::string pending_, key_;
   std::optional<WorkId> work_;  // the step that was asked for

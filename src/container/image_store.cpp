@@ -223,7 +223,7 @@ Result<void> ImageStore::unpack_file(const ImageReference& image, const std::str
 
 Result<void> ImageStore::unpack_layout(const std::string& layout, const std::string& part) const {
   tell_("creating container filesystem ...");
-  const BlobStore blobs(home_);
+  const ImageBlobs blobs(home_);
   const std::vector<std::string> added = TRY(make_layers_readable(
       layout, blobs, [room = StoreRoom(home_)](std::uint64_t written) { return room.check(written); }));
   ToolRun unpack{{"umoci", "raw", "unpack", "--image", layout + ":image", part + "/rootfs"}};

@@ -94,7 +94,7 @@ class ZstdUnpacking {
 };
 
 // That it is what the image means is umoci's to check, which knows the digest of the unpacked layer.
-Result<BlobInfo> unpack_zstd(const BlobInfo& layer, const std::string& layout, const BlobStore& store,
+Result<BlobInfo> unpack_zstd(const BlobInfo& layer, const std::string& layout, const ImageBlobs& store,
                              const LookAtRoom& look) {
   const std::string tar = layout + "/layer.tar";
   const OpenFile from(TRY(open_plain(store.path(layer.digest), O_RDONLY)));
@@ -139,7 +139,7 @@ Result<void> name_manifest(const std::string& layout, const std::string& manifes
 
 }  // namespace
 
-Result<std::vector<std::string>> make_layers_readable(const std::string& layout, const BlobStore& store,
+Result<std::vector<std::string>> make_layers_readable(const std::string& layout, const ImageBlobs& store,
                                                       const LookAtRoom& look) {
   const std::string digest = TRY(manifest_in(layout));
   std::vector<std::string> added;

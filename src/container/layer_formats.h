@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "container/blob_store.h"
+#include "container/image_blobs.h"
 
 namespace lockstep {
 
@@ -16,7 +16,7 @@ using LookAtRoom = std::function<Result<void>(std::uint64_t written)>;
 
 // layout: an OCI layout with one image, called "image", whose blobs are the store's. What was added to the store is
 // named, for whoever removes it again when the image is unpacked.
-Result<std::vector<std::string>> make_layers_readable(const std::string& layout, const BlobStore& store,
+Result<std::vector<std::string>> make_layers_readable(const std::string& layout, const ImageBlobs& store,
                                                       const LookAtRoom& look);
 
 }  // namespace lockstep
