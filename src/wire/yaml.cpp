@@ -3,6 +3,7 @@
 #include <yaml.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -14,7 +15,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kBytesMax = 4 << 20;
-constexpr int kYamlDepthMax = 32;
 
 // As in JSON: "-12", "0.5". Other spellings of numbers ("0x10", "1_000", "3:40") are text.
 bool is_number(std::string_view text) {
@@ -103,17 +103,39 @@ class Events {
   bool full_ = false;
 };
 
+// How much an alias makes of what it stands for.
+struct YamlWeight {
+  std::size_t values = 1, bytes = 0;
+  int depth = 0;
+};
+
+YamlWeight weight_of(const YamlNode& node) {
+  YamlWeight out{1, node.text.size() + node.key.size(), 0};
+  for (const YamlNode& child : node.children) {
+    const YamlWeight one = weight_of(child);
+    out.values += one.values;
+    out.bytes += one.bytes;
+    out.depth = std::max(out.depth, one.depth + 1);
+  }
+  return out;
+}
+
 class YamlReader {
  public:
-  explicit YamlReader(std::string_view text) : events_(text), offsets_(text) {}
+  enum class Language : bool { kPlain, kWhole };
+  YamlReader(std::string_view text, Language language, const YamlBounds& bounds)
+      : whole_(language == Language::kWhole), bounds_(bounds), events_(text), offsets_(text) {}
 
   Result<YamlNode> run() {
     TRY(expect(YAML_STREAM_START_EVENT));
     const yaml_event_t* event = TRY(events_.next());
-    if (event->type == YAML_STREAM_END_EVENT)
-      return invalid("line 1: the file is empty");
     YamlNode root;
+    root.plain = true;
+    if (event->type == YAML_STREAM_END_EVENT)
+      return whole_ ? Result<YamlNode>(root) : invalid("line 1: the file is empty");
     TRY(value(TRY(events_.next()), root, 0));
+    if (whole_)
+      return root;
     TRY(expect(YAML_DOCUMENT_END_EVENT));
     event = TRY(events_.next());
     if (event->type != YAML_STREAM_END_EVENT)
@@ -122,6 +144,12 @@ class YamlReader {
   }
 
  private:
+  struct Anchored {
+    YamlNode node;
+    YamlWeight weight;
+    bool open = true;  // an alias inside of what it stands for
+  };
+
   static Error at(const yaml_event_t& event, std::string_view why) {
     return invalid(format("line {}: {}", event.start_mark.line + 1, why));
   }
@@ -131,39 +159,91 @@ class YamlReader {
       return at(*event, "not readable as YAML");
     return {};
   }
+  static std::string word(const yaml_char_t* text) { return text ? reinterpret_cast<const char*>(text) : ""; }
   static std::string text_of(const yaml_event_t& event) {
     return {reinterpret_cast<const char*>(event.data.scalar.value), event.data.scalar.length};
   }
 
   Result<void> value(const yaml_event_t* event, YamlNode& out, int depth) {
-    if (depth > kYamlDepthMax)
+    if (depth > bounds_.depth)
       return at(*event, "nested too deeply");
-    if (++values_ > kYamlValuesMax)
-      return at(*event, format("more than {} values", kYamlValuesMax));
+    if (++values_ > bounds_.values)
+      return at(*event, format("more than {} values", bounds_.values));
     out.begin = offsets_.of(event->start_mark);
     out.end = offsets_.of(event->end_mark);
     switch (event->type) {
       case YAML_SCALAR_EVENT: return scalar(*event, out);
-      case YAML_SEQUENCE_START_EVENT: return list(*event, out, depth);
-      case YAML_MAPPING_START_EVENT: return mapping(*event, out, depth);
-      case YAML_ALIAS_EVENT: return at(*event, "aliases are not read: write it out");
+      case YAML_SEQUENCE_START_EVENT: return anchored(word(event->data.sequence_start.anchor), *event, out, depth);
+      case YAML_MAPPING_START_EVENT: return anchored(word(event->data.mapping_start.anchor), *event, out, depth);
+      case YAML_ALIAS_EVENT: return alias(*event, out, depth);
       default: return at(*event, "not readable as YAML");
     }
   }
 
-  static Result<void> scalar(const yaml_event_t& event, YamlNode& out) {
-    const auto& scalar = event.data.scalar;
-    if (scalar.anchor)
-      return at(event, "anchors are not read: write it out");
-    if (scalar.tag)
-      return at(event, "tags are not read");
-    out.text = text_of(event);
-    out.plain = scalar.style == YAML_PLAIN_SCALAR_STYLE;
+  // A list or a map. What names it is remembered when it has been read.
+  Result<void> anchored(const std::string& anchor, const yaml_event_t& start, YamlNode& out, int depth) {
+    if (!anchor.empty())
+      anchors_[anchor] = {};
+    const std::size_t line = start.start_mark.line + 1;
+    TRY(start.type == YAML_SEQUENCE_START_EVENT ? list(start, out, depth) : mapping(start, out, depth));
+    return remember(anchor, out, line);
+  }
+
+  // Anchors within each other are each remembered with all that is in them, so this has a bound of its own.
+  Result<void> remember(const std::string& anchor, const YamlNode& node, std::size_t line) {
+    if (anchor.empty())
+      return {};
+    const YamlWeight weight = weight_of(node);
+    if (weight.values > bounds_.values - anchored_.values || weight.bytes > bounds_.bytes - anchored_.bytes)
+      return invalid(format("line {}: document contains excessive anchors", line));
+    anchored_.values += weight.values;
+    anchored_.bytes += weight.bytes;
+    Anchored& known = anchors_[anchor];
+    known = {node, weight, false};
+    known.node.key.clear();
     return {};
   }
 
+  Result<void> alias(const yaml_event_t& event, YamlNode& out, int depth) {
+    if (!whole_)
+      return at(event, "aliases are not read: write it out");
+    const std::string name = word(event.data.alias.anchor);
+    const auto known = anchors_.find(name);
+    if (known == anchors_.end())
+      return at(event, format("unknown anchor '{}' referenced", name));
+    const Anchored& meant = known->second;
+    if (meant.open)
+      return at(event, format("anchor '{}' value contains itself", name));
+    if (depth + meant.weight.depth > bounds_.depth)
+      return at(event, "nested too deeply");
+    if (meant.weight.values > bounds_.values - values_ || meant.weight.bytes > bounds_.bytes - aliased_bytes_)
+      return at(event, "document contains excessive aliasing");
+    values_ += meant.weight.values;
+    aliased_bytes_ += meant.weight.bytes;
+    YamlNode place = std::move(out);
+    out = meant.node;
+    out.key = std::move(place.key);
+    out.key_plain = place.key_plain;
+    out.key_begin = place.key_begin;
+    out.begin = place.begin;
+    out.end = place.end;
+    return {};
+  }
+
+  Result<void> scalar(const yaml_event_t& event, YamlNode& out) {
+    const auto& scalar = event.data.scalar;
+    if (scalar.anchor && !whole_)
+      return at(event, "anchors are not read: write it out");
+    if (scalar.tag && !whole_)
+      return at(event, "tags are not read");
+    out.text = text_of(event);
+    out.tag = word(scalar.tag);
+    out.plain = scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    return remember(word(scalar.anchor), out, event.start_mark.line + 1);
+  }
+
   Result<void> list(const yaml_event_t& start, YamlNode& out, int depth) {
-    if (start.data.sequence_start.anchor || start.data.sequence_start.tag)
+    if (!whole_ && (start.data.sequence_start.anchor || start.data.sequence_start.tag))
       return at(start, "anchors and tags are not read");
     out.shape = YamlNode::Shape::kList;
     out.flow = start.data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE;
@@ -178,7 +258,7 @@ class YamlReader {
   }
 
   Result<void> mapping(const yaml_event_t& start, YamlNode& out, int depth) {
-    if (start.data.mapping_start.anchor || start.data.mapping_start.tag)
+    if (!whole_ && (start.data.mapping_start.anchor || start.data.mapping_start.tag))
       return at(start, "anchors and tags are not read");
     out.shape = YamlNode::Shape::kMap;
     out.flow = start.data.mapping_start.style == YAML_FLOW_MAPPING_STYLE;
@@ -187,16 +267,31 @@ class YamlReader {
       const yaml_event_t* event = TRY(events_.next());
       if (event->type == YAML_MAPPING_END_EVENT)
         return end_at(*event, out);
-      if (event->type != YAML_SCALAR_EVENT)
-        return at(*event, "a name must be plain text");
       YamlNode entry;
-      entry.key = text_of(*event);
-      entry.key_begin = offsets_.of(event->start_mark);
-      if (!keys.insert(entry.key).second)
+      TRY(key(*event, entry));
+      if (!whole_ && !keys.insert(entry.key).second)
         return at(*event, format("{} is there twice", entry.key));
       TRY(value(TRY(events_.next()), entry, depth + 1));
       out.children.push_back(std::move(entry));
     }
+  }
+
+  Result<void> key(const yaml_event_t& event, YamlNode& entry) {
+    entry.key_begin = offsets_.of(event.start_mark);
+    YamlNode name;
+    if (event.type == YAML_ALIAS_EVENT && whole_)
+      TRY(alias(event, name, 0));
+    else if (event.type == YAML_SCALAR_EVENT && whole_)
+      TRY(scalar(event, name));
+    else if (event.type == YAML_SCALAR_EVENT)
+      name.text = text_of(event);
+    else
+      return at(event, "a name must be plain text");
+    if (name.shape != YamlNode::Shape::kScalar)
+      return at(event, "a name must be plain text");
+    entry.key = std::move(name.text);
+    entry.key_plain = name.plain && name.tag.empty();
+    return {};
   }
 
   // What is not between brackets ends where its last part does; the event says where the next thing begins.
@@ -208,9 +303,13 @@ class YamlReader {
     return {};
   }
 
+  const bool whole_;
+  const YamlBounds bounds_;
   Events events_;
   ByteOffsets offsets_;
-  std::size_t values_ = 0;
+  std::size_t values_ = 0, aliased_bytes_ = 0;
+  std::map<std::string, Anchored> anchors_;
+  YamlWeight anchored_{0, 0, 0};  // of all that anchors_ ever held
 };
 
 void add_json(const YamlNode& node, const std::string& path, YamlText& out) {
@@ -299,7 +398,13 @@ const YamlNode* YamlNode::child(std::string_view name) const {
 Result<YamlNode> read_yaml(std::string_view text, std::size_t bytes_max) {
   if (text.size() > bytes_max)
     return Error{Errc::kExhausted, format("{} bytes are too many; {} are read", text.size(), bytes_max), {}};
-  return YamlReader(text).run();
+  return YamlReader(text, YamlReader::Language::kPlain, {}).run();
+}
+
+Result<YamlNode> read_whole_yaml(std::string_view text, const YamlBounds& bounds) {
+  if (text.size() > bounds.bytes)
+    return Error{Errc::kExhausted, format("{} bytes are too many; {} are read", text.size(), bounds.bytes), {}};
+  return YamlReader(text, YamlReader::Language::kWhole, bounds).run();
 }
 
 std::string yaml_scalar(std::string_view text, YamlPlace within) {

@@ -1,5 +1,5 @@
 // YAML as people write it in files: what is in it, and where each part stands. One document; anchors, aliases and tags
-// are refused, so that a small file stays small.
+// are refused, so that a small file stays small, unless a caller asks for the whole language.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,9 @@ struct YamlNode {
   bool plain = false;  // a scalar without quotes
   bool flow = false;   // a list or map between brackets
   std::string text;    // of a scalar
+  std::string tag;     // of a scalar, in full: "tag:yaml.org,2002:int"; empty: it has none
   std::string key;     // in a map
+  bool key_plain = false;
   YamlMark key_begin, begin, end;
   std::vector<YamlNode> children;
 
@@ -36,6 +38,14 @@ inline constexpr std::size_t kYamlValuesMax = 500'000;
 
 // The Error's message begins with the line: "line 3: …".
 Result<YamlNode> read_yaml(std::string_view text, std::size_t bytes_max = kYamlBytesMax);
+
+// The first document of the text in the whole language: aliases stand as what they mean, scalars have their tags, and a
+// map may have a key twice. What aliases make of it counts, in values and in bytes.
+struct YamlBounds {
+  std::size_t bytes = kYamlBytesMax, values = kYamlValuesMax;
+  int depth = 32;
+};
+Result<YamlNode> read_whole_yaml(std::string_view text, const YamlBounds& bounds);
 
 // The text as a scalar that reads as this text again: as it is where that is safe, else between quotes. within: a list
 // or map between brackets, where fewer characters are safe.

@@ -10,7 +10,8 @@
 #include "frontends/kube/machinery/pruning.h"
 #include "frontends/kube/machinery/typed.h"
 #include "frontends/kube/machinery/validation.h"
-#include "wire/yaml.h"
+#include "frontends/kube/machinery/yaml_values.h"
+#include "frontends/kube/server/draft.h"
 
 namespace lockstep::kube {
 
@@ -36,25 +37,25 @@ bool is_yaml(const Request& request) {
   return type.starts_with("application/yaml") || type.starts_with("application/apply-patch");
 }
 
-// "line 9: foo is there twice", in the words of the real server's reader.
-std::string yaml_words(const std::string& message) {
-  constexpr std::string_view kTwice = " is there twice";
-  const auto colon = message.find(": ");
-  if (!message.ends_with(kTwice) || colon == message.npos)
-    return "error converting YAML to JSON: " + message;
-  return format("error converting YAML to JSON: yaml: unmarshal errors:\n  {}: key \"{}\" already set in map",
-                message.substr(0, colon), message.substr(colon + 2, message.size() - colon - 2 - kTwice.size()));
-}
-
 Answered<json::value> parsed_yaml(const std::string& text) {
   if (trim(text).starts_with('{'))  // what kubectl sends; what is no JSON may be YAML that begins so
     if (auto read = parsed(text); read.ok())
       return read;
-  const auto made = json_of_yaml(text);
+  auto made = values_of_yaml(text);
   if (!made.ok())
-    return Status::bad_request(yaml_words(made.error().message));
-  return parsed(made->json);
+    return Status::bad_request("error converting YAML to JSON: yaml: " + made.error().message);
+  return std::move(made->value);
 }
+
+// Keys that are there twice, as the real server's reader of YAML tells them.
+std::vector<std::string> doubled_in_yaml(const std::string& text) {
+  if (trim(text).starts_with('{') && parse_given(text).ok() && duplicate_fields(text).empty())
+    return {};
+  auto made = values_of_yaml(text);
+  return made.ok() ? std::move(made->doubled) : std::vector<std::string>();
+}
+
+constexpr std::string_view kYamlErrors = "yaml: unmarshal errors:\n  ";
 
 // What the object would be told if it were to be stored: a value of another type.
 std::optional<Status> wrong_type(const json::object& tree, const Schema& schema, std::string_view kind,
@@ -134,7 +135,7 @@ Answered<json::object> read_options(const Request& request) {
       return Status::bad_request("the body is no protobuf of ours: " + tree.error().message);
     return std::move(*tree);
   }
-  json::value value = TRY(parsed(request.http().body));
+  json::value value = TRY(is_yaml(request) ? parsed_yaml(request.http().body) : parsed(request.http().body));
   if (!value.is_object())
     return Status::bad_request("the body is no object");
   json::object& tree = value.get_object();
@@ -192,8 +193,17 @@ std::optional<Status> settle_object(Request& request, json::object& tree, std::s
       const auto first = strict_errors(unknown, {});
       errors.insert(errors.begin(), first.begin(), first.end());
     }
-    if (!errors.empty() && level == "Strict")
+    const bool applies = is_apply(request);
+    const auto lines = is_yaml(request) && (applies || !text.empty()) ? doubled_in_yaml(request.http().body)
+                                                                      : std::vector<std::string>();
+    if (level == "Strict" && !lines.empty() && applies)
+      return Status::bad_request(
+          format("error strict decoding YAML: error converting YAML to JSON: {}{}", kYamlErrors, join(lines, "\n  ")));
+    if (level == "Strict" && !lines.empty())
+      errors.insert(errors.begin(), format("{}{}", kYamlErrors, join(lines, "\n  ")));
+    if (level == "Strict" && !errors.empty())
       return cannot_be_handled(request, strict_message(errors));
+    errors.insert(errors.begin(), lines.begin(), lines.end());
     request.warnings = errors;  // of the last try alone
   }
   return settle_pruned(request, tree);

@@ -21,7 +21,8 @@ Answered<json::object> read_options(const Request& request);
 
 // Brings the object into the form that is stored: fields that the kind does not have are dropped, warned of or refused,
 // as ?fieldValidation= says, values get their type and canonical form, what is left open its default. text: as it was
-// sent, where it was JSON: fields that it has twice are told, too. A Status: it is refused.
+// sent, where it was an object's: fields that it has twice are told, too (of what is applied in any case). A Status: it
+// is refused.
 std::optional<Status> settle_object(Request& request, json::object& tree, std::string_view text);
 // The same of what a webhook made of it: fields that the kind does not have are dropped without a word.
 std::optional<Status> settle_made(const Request& request, json::object& tree);
