@@ -67,6 +67,24 @@ class Containers(unittest.TestCase):
         self.assertEqual(self.inside("sh", "-c", "echo $COLOUR; cat /etc/os-release", image=self.sqsh),
                          "green\nNAME=lockstep-test\n")
 
+    def test_proc_shows_a_container_its_own_processes(self):
+        """Of every step that joined it; nothing from beside it. The job's script sees all of the user's."""
+        looks = 'for p in /proc/[0-9]*; do tr "\\0" " " < $p/cmdline 2>/dev/null; done'
+        script = os.path.join(self.c.work, "looks.sh")
+        with open(script, "w") as file:
+            file.write(f"#!/bin/bash\nsleep 6101 &\nsrun --overlap --container-image={self.image} --container-name=one sleep 6102 &\n"
+                       "until srun --overlap --container-name=one true 2>/dev/null; do sleep 0.1; done\n"
+                       f"srun --overlap --container-name=one sh -c '{looks}' > {script}.same\n"
+                       f"srun --overlap --container-image={self.image} sh -c '{looks}' > {script}.other\n"
+                       f"sh -c '{looks}' > {script}.script\nexit 0\n")
+        self.c.wait(self.c.ok("sbatch", "--parsable", "-N1", "-o", "/dev/null", script, user=ANN, env={"HOME": self.c.work}).strip(), "COMPLETED", 60)
+        seen = {}
+        for which in ("same", "other", "script"):
+            with open(f"{script}.{which}") as file:
+                text = file.read()
+            seen[which] = ("sleep 6101" in text, "sleep 6102" in text)
+        self.assertEqual(seen, {"same": (False, True), "other": (False, False), "script": (True, True)})
+
     def test_roots_own_jobs(self):
         saved = os.path.join(self.c.work, "of-root.sqsh")
         for image in (self.image, self.sqsh):
