@@ -45,7 +45,7 @@ Result<void> ImageBlobs::keep(std::string_view digest, std::string_view bytes) c
 }
 
 Result<ImageBlobs::Incoming> ImageBlobs::Incoming::open(const std::string& folder, std::string digest,
-                                                      std::uint64_t size) {
+                                                        std::uint64_t size) {
   Incoming incoming;
   incoming.path_ = format("{}/incoming-{}-{}", folder, hex_of_digest(digest), ::getpid());
   incoming.digest_ = std::move(digest);
