@@ -8,7 +8,6 @@
 
 #include "base/text.h"
 #include "frontends/kube/machinery/encodings.h"
-#include "frontends/kube/machinery/json_extent.h"
 #include "frontends/kube/machinery/json_tree.h"
 #include "frontends/kube/machinery/pruning.h"
 #include "frontends/kube/machinery/quoted.h"
@@ -19,7 +18,6 @@ namespace lockstep::kube {
 namespace {
 
 constexpr std::string_view kTagBegin = "tag:yaml.org,2002:";
-constexpr std::size_t kYamlBodyBytesMax = 16 << 20;  // with what aliases make of it
 constexpr double kExactIntegers = 9007199254740992.0;
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
@@ -253,9 +251,11 @@ class Values {
 
 }  // namespace
 
-Result<YamlValues> values_of_yaml(std::string_view text) {
-  const YamlNode root = TRY(
-      read_whole_yaml(text, {.bytes = kYamlBodyBytesMax, .values = kValuesMax, .depth = static_cast<int>(kDepthMax)}));
+bool may_outgrow_its_text(std::string_view yaml) { return yaml.find('&') != yaml.npos && yaml.find('*') != yaml.npos; }
+
+Result<YamlValues> values_of_yaml(std::string_view text, const YamlMost& most) {
+  const YamlNode root =
+      TRY(read_whole_yaml(text, {.bytes = most.bytes, .values = most.values, .depth = static_cast<int>(kDepthMax)}));
   Values reader;
   json::value value = TRY(reader.value(root));
   return YamlValues{std::move(value), std::move(reader.doubled)};

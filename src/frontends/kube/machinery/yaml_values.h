@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "frontends/kube/machinery/json_extent.h"
 
 namespace lockstep::kube {
 
@@ -20,7 +21,15 @@ struct YamlValues {
   std::vector<std::string> doubled;  // `line 3: key "a" already set in map`
 };
 
+// With what aliases make of the text.
+struct YamlMost {
+  std::size_t values = kValuesMax, bytes = 16 << 20;
+};
+
+// Whether a few lines may stand for many values: it seems to have aliases, which no count of its text tells.
+bool may_outgrow_its_text(std::string_view yaml);
+
 // The Error's message begins with the line where there is one.
-Result<YamlValues> values_of_yaml(std::string_view text);
+Result<YamlValues> values_of_yaml(std::string_view text, const YamlMost& most = {});
 
 }  // namespace lockstep::kube

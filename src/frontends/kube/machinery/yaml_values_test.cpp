@@ -94,6 +94,13 @@ TEST(YamlValues, AliasesHaveABound) {
     laughs += format("a{}: &a{} [{}]\n", i, i, list);
   }
   EXPECT_FALSE(values_of_yaml(laughs).ok());
+  // So is what is read at once, without a thread of its own: a few lines may hold as much as a long body.
+  const std::string some = "a: &a [x, x, x, x]\nb: [*a, *a]\n";
+  EXPECT_TRUE(may_outgrow_its_text(some) && may_outgrow_its_text(laughs));
+  EXPECT_FALSE(may_outgrow_its_text("a: [x, x]\ncron: '0 * * * *'\n"));
+  EXPECT_TRUE(values_of_yaml(some, {.values = 30}).ok());
+  EXPECT_FALSE(values_of_yaml(some, {.values = 12}).ok());
+  EXPECT_FALSE(values_of_yaml("a: &a " + std::string(100, 'x') + "\nb: [*a, *a]\n", {.bytes = 150}).ok());
   std::string long_words = "a: &a \"" + std::string(1 << 20, 'x') + "\"\nb:\n";
   for (int i = 0; i < 1000; ++i) long_words += "- *a\n";
   EXPECT_FALSE(values_of_yaml(long_words).ok());

@@ -37,11 +37,11 @@ bool is_yaml(const Request& request) {
   return type.starts_with("application/yaml") || type.starts_with("application/apply-patch");
 }
 
-Answered<json::value> parsed_yaml(const std::string& text) {
+Answered<json::value> parsed_yaml(const std::string& text, const YamlMost& most = {}) {
   if (trim(text).starts_with('{'))  // what kubectl sends; what is no JSON may be YAML that begins so
     if (auto read = parsed(text); read.ok())
       return read;
-  auto made = values_of_yaml(text);
+  auto made = values_of_yaml(text, most);
   if (!made.ok())
     return Status::bad_request("error converting YAML to JSON: yaml: " + made.error().message);
   return std::move(made->value);
@@ -77,6 +77,8 @@ bool is_protobuf(const Request& request) {
 bool has_long_body(const Request& request) {
   const std::string& body = request.http().body;
   if (body.size() > kReadAtOnce)
+    return true;
+  if (is_yaml(request) && may_outgrow_its_text(body))
     return true;
   const JsonExtent extent = extent_of(body);
   return extent.values + extent.lines > kLongValues;
@@ -135,7 +137,8 @@ Answered<json::object> read_options(const Request& request) {
       return Status::bad_request("the body is no protobuf of ours: " + tree.error().message);
     return std::move(*tree);
   }
-  json::value value = TRY(is_yaml(request) ? parsed_yaml(request.http().body) : parsed(request.http().body));
+  json::value value = TRY(is_yaml(request) ? parsed_yaml(request.http().body, {kLongValues, kOptionsBytes})
+                                           : parsed(request.http().body));
   if (!value.is_object())
     return Status::bad_request("the body is no object");
   json::object& tree = value.get_object();
